@@ -123,11 +123,12 @@ class ModelSettings(ConfigTable):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     think: Thinking | None = None
     tools: ToolsMode | None = None
+    images: bool | None = None
 
     @property
     def options(self) -> ModelOptions:
         """The settings as providers take them."""
-        return ModelOptions(self.num_ctx, self.temperature, self.think, self.tools)
+        return ModelOptions(self.num_ctx, self.temperature, self.think, self.tools, self.images)
 
 
 ProviderName = Literal["ollama", "openai", "offline", "scripted"]

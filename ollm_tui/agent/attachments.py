@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ollm_tui.agent.events import AttachedEvent, CompactedEvent, Event, NoticeEvent
+from ollm_tui.agent.events import AttachedEvent, AttachedImage, CompactedEvent, Event, NoticeEvent
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.instructions import Instructions, InstructionsFound, system_prompt
 from ollm_tui.agent.prompt_commands import PromptCommands
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.recall import MemoryRecall
-from ollm_tui.agent.references import ReferenceReader
+from ollm_tui.agent.references import ReferenceReader, refers
 from ollm_tui.agent.rounds import Rounds
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortSignal
@@ -80,8 +80,8 @@ class Attachments:
     async def read_references(self, signal: AbortSignal) -> None:
         """Attach what the newest message refers to, once."""
         text, self.unread = self.unread, ""
-        if "@" in text:
-            await self._references.read(text, signal, self.attach, self._tell)
+        if refers(text):
+            await self._references.read(text, signal, self.attach, self._tell, self._rounds.takes_images)
 
     async def instruct_about(self, touched: Sequence[JsonObject], signal: AbortSignal) -> None:
         """Attach instructions on the way down to what calls touched, by their arguments."""
@@ -90,11 +90,11 @@ class Attachments:
             for name, text in self._told(found).texts:
                 self.attach(name, text)
 
-    def attach(self, name: str, text: str) -> None:
+    def attach(self, name: str, text: str, image: AttachedImage | None = None) -> None:
         """Add a text that the person did not write, before their newest message where that is the last."""
         place = "message" if isinstance(self._rounds.history[-1], wire.UserMessage) else "conversation"
-        event = self._stream.publish(AttachedEvent(name=name, text=text, place=place))
-        self._rounds.attach(text, event.id)
+        event = self._stream.publish(AttachedEvent(name=name, text=text, place=place, image=image))
+        self._rounds.attach(text, event.id, None if image is None else image.for_request)
 
     async def _begin_session(self, signal: AbortSignal) -> None:
         """Do once, before the first request, what has to be done, and recall notes from memory."""

@@ -32,6 +32,8 @@ FEW_TOOLS = ("read_file", "ls", "grep", "glob", "write_file", "edit_file", "shel
 
 BYTES_PER_TOKEN = 3.6
 MESSAGE_TOKENS = 5
+IMAGE_TOKENS = 1_000
+"""What an image may take; models differ from a few hundred to two thousand."""
 SHORT_RESULT = 240
 """Characters of a result that is not worth giving way."""
 
@@ -256,7 +258,8 @@ def _raw_tokens(message: wire.Message) -> float:
         case wire.SystemMessage(text):
             size = _bytes(text)
         case wire.UserMessage():
-            size = _bytes(message.text) + _bytes(message.preface)
+            pictures = len(message.images) * IMAGE_TOKENS * BYTES_PER_TOKEN
+            size = _bytes(message.text) + _bytes(message.preface) + pictures
         case wire.AssistantMessage(text, calls):
             size = _bytes(text) + sum(_bytes(call.name) + _bytes(json.dumps(call.arguments)) + 20 for call in calls)
         case wire.ToolMessage(content=content):

@@ -11,6 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_se
 from pydantic_core import PydanticSerializationError
 
 from ollm_tui.agent.providers.json_values import well_formed_json
+from ollm_tui.agent.providers.provider import Image
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
 from ollm_tui.core.bus.confirmation import ConfirmationRequest
@@ -86,6 +87,20 @@ class MemoryRecalledEvent(_Event):
         return f"{count} from memory" + (f", {self.left_out} left out{secret}" if self.left_out else "")
 
 
+class AttachedImage(Wire):
+    """Where an image is and what its bytes were; the log has none of them."""
+
+    path: str
+    media_type: str
+    digest: str
+    size: int
+
+    @property
+    def for_request(self) -> Image:
+        """The image as a message has it."""
+        return Image(self.path, self.media_type, self.digest)
+
+
 class AttachedEvent(_Event):
     """A text that the person did not write and that went to the model: instructions, or what a reference names."""
 
@@ -96,10 +111,14 @@ class AttachedEvent(_Event):
     """Exactly as sent."""
     place: Literal["system", "message", "conversation"]
     """Before the conversation, before the last message of the person, or as a message of its own."""
+    image: AttachedImage | None = None
+    """An image that goes along with it."""
 
     @property
     def summary(self) -> str:
         """Half a line for the person."""
+        if self.image is not None:
+            return f"Attached: {self.name}, {self.image.media_type}, {self.image.size:,} bytes"
         kind = "Instructions" if self.place != "message" or self.text.startswith("[Instr") else "Attached"
         return f"{kind}: {self.name}, {len(self.text):,} characters"
 

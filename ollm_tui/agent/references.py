@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
+from ollm_tui.agent.events import AttachedImage
+from ollm_tui.agent.providers.images import MEDIA_TYPES, ImageRefusedError, read_image
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import visible, visible_block
@@ -20,11 +24,19 @@ MAX_REFERENCES = 20
 MAX_CHARACTERS = 32_000
 """Most characters of one attached text; a known window takes at most a quarter of itself."""
 
-IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+"""How pasted paths end that are references although nobody wrote `@`."""
+
+Attach = Callable[[str, str, AttachedImage | None], None]
+"""Takes name, text and image of what a reference names."""
 
 _REFERENCE = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 _LINES = re.compile(r"(.+?):(\d+)(?:-(\d+))?")
 _TERMINAL = re.compile(r"term\d+\b")
+_PASTED = re.compile(r"(?<!\S)(?:'((?:file://)?/[^'\n]+)'|((?:file://)?~?/(?:\\.|[^\s\\])+))")
+"""A path as a terminal pastes the name of a file that was dropped on it."""
+_SEES_NOT = "the model takes no images"
+_MAY_SEE = "whether the model takes images is not known: `images = true` in its settings would say so"
 _ENDINGS = ".,;:!?)]}'\""
 
 
@@ -37,6 +49,16 @@ class FileReference:
     arguments: JsonObject
 
 
+def refers(text: str) -> bool:
+    """Return whether there may be references in a message."""
+    return "@" in text or _PASTED.search(text) is not None
+
+
+def _pasted(match: re.Match[str]) -> str:
+    path = match[1] or re.sub(r"\\(.)", r"\1", match[2])
+    return unquote(path.removeprefix("file://")) if path.startswith("file://") else os.path.expanduser(path)
+
+
 class ReferenceReader:
     """Reads what messages refer to, under the policy that holds for every call."""
 
@@ -45,22 +67,34 @@ class ReferenceReader:
         self._bounds = TruncationConfig(max_chars=min(limit, MAX_CHARACTERS))
 
     async def read(
-        self, text: str, signal: AbortSignal, attach: Callable[[str, str], None], tell: Callable[[str], None]
+        self,
+        text: str,
+        signal: AbortSignal,
+        attach: Attach,
+        tell: Callable[[str], None],
+        takes_images: Callable[[], Awaitable[bool | None]],
     ) -> None:
         """Give name and text of each reference to `attach`, and to `tell` why one is not attached."""
         references = await signal.in_thread(self.find, text)
         for number, reference in enumerate(references[:MAX_REFERENCES], 1):
-            if reference.name.lower().endswith(IMAGES):
-                tell(f"@{visible(reference.name)} is an image: it is named to the model, but images are not sent yet.")
-                continue
+            name = f"@{visible(reference.name)}"
             result = await self._executor.execute(
                 reference.tool, reference.arguments, signal, call_id=f"reference-{number}", origin=Origin.USER
             )
             signal.throw_if_aborted()
-            if result.error is not None:
-                tell(f"@{visible(reference.name)} is not attached: {visible(result.error.message)}")
+            if result.error is None:
+                attach(name, self._framed(reference, result.for_model()), None)
+            elif result.error.details.get("looksLike") not in MEDIA_TYPES:
+                tell(f"{name} is not attached: {visible(result.error.message)}")
+            elif sees := await takes_images():
+                try:
+                    image = await signal.in_thread(self._image, str(reference.arguments["path"]))
+                    attach(name, f"[{name}: an image, attached by the person.]", image)
+                except (ImageRefusedError, ToolFailure, OSError) as error:
+                    tell(f"{name} is not attached: {visible(str(error))}.")
             else:
-                attach(f"@{visible(reference.name)}", self._framed(reference, result.for_model()))
+                why = _SEES_NOT if sees is False else _MAY_SEE
+                tell(f"{name} is an image: it is named to the model, but {why}.")
         if len(references) > MAX_REFERENCES:
             tell(f"{len(references) - MAX_REFERENCES} references are not attached: {MAX_REFERENCES} are the most.")
 
@@ -71,7 +105,17 @@ class ReferenceReader:
             reference = self._quoted(match[1]) if match[1] else self._plain(match[2])
             if reference is not None:
                 found.setdefault(reference.name, reference)
+        for match in _PASTED.finditer(text):
+            path = _pasted(match)
+            if path.lower().endswith(IMAGES) and self._is_folder(path) is False:
+                found.setdefault(path, FileReference(path, "read_file", {"path": path}))
         return list(found.values())
+
+    def _image(self, path: str) -> AttachedImage:
+        """Return what the log keeps of an image. Blocks; raises ImageRefusedError, ToolFailure and OSError."""
+        location = self._executor.workspace.resolve(path)
+        image, size = read_image(self._executor.workspace.open_for_reading(location), str(location.real))
+        return AttachedImage(path=image.path, media_type=image.media_type, digest=image.digest, size=size)
 
     def _plain(self, word: str) -> FileReference | None:
         """Return what a word refers to; a bare word that no file is called is no reference."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from ollm_tui.agent.context import ContextKeeper, ContextPart
 from ollm_tui.agent.events import NoticeEvent
@@ -84,11 +85,20 @@ class Rounds:
         """Return what the next request is made of, the largest first."""
         return self.context.parts(self.history, self._offered())
 
-    def attach(self, text: str, event_id: int) -> None:
+    async def takes_images(self) -> bool | None:
+        """Return whether the model takes images; None where nobody tells."""
+        provider = self._provider()
+        try:
+            return await provider.takes_images() if isinstance(provider, wire.SeeingProvider) else False
+        except wire.ProviderError:
+            return None
+
+    def attach(self, text: str, event_id: int, image: wire.Image | None = None) -> None:
         """Put a text before the last message where that is the person's, else behind it as one of its own."""
         last = self.history[-1]
         if isinstance(last, wire.UserMessage):
-            self.history[-1] = last.behind(text)
+            behind = last.behind(text)
+            self.history[-1] = replace(behind, images=(*behind.images, image)) if image else behind
         else:
             self.history.append(wire.UserMessage("", text, event_id))
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off, stalled
+from ollm_tui.agent.providers.images import has_images, with_bytes, without_images
 from ollm_tui.agent.providers.json_values import as_count, parse_json
 from ollm_tui.agent.providers.message_order import ordered
 from ollm_tui.agent.providers.prompted_calls import prompted_request, reply_schema
@@ -158,8 +159,12 @@ class HttpProvider(ABC):
         self._connection = connection
         self._model: str | None = model or None
         self._options = options or {}
-        self._toolless: set[str] = set()
-        """Models of which was told that they are offered no tools."""
+        self._told: set[str] = set()
+        """Notices that are given once."""
+        self._sees: dict[str, bool | None] = {}
+        """Whether each model takes images, as far as the server tells."""
+        self._chosen = ""
+        """The notice that a model was chosen, until it is given."""
         self._prompted: set[str] = set()
         """Models without tools of their own, which are told of them in words."""
         self._unconstrained: set[str] = set()
@@ -180,17 +185,16 @@ class HttpProvider(ABC):
 
     async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply, asking again with something left out where the server demands that."""
-        model = request.model or self._model
-        if model is None:
-            models = await signal.guard(self.list_models())
-            model, notice = choose_model(models, str(self._connection.address))
-            self._model = model
-            yield ProviderNotice(notice)
+        model = request.model or await signal.guard(self._choose())
+        if self._chosen:
+            yield ProviderNotice(self._chosen)
+            self._chosen = ""
         offered = self._with_options(request, model)
-        if request.tools and not offered.tools and model not in self._toolless:
-            self._toolless.add(model)
-            yield ProviderNotice(NO_TOOLS.format(shown(model)))
-        for notice in await signal.guard(self._settle(model, offered)):
+        notices = [NO_TOOLS.format(shown(model))] if request.tools and not offered.tools else []
+        if has_images(offered.messages):
+            offered, left_out = await signal.guard(self._with_images(offered, model))
+            notices += left_out
+        for notice in (*self._untold(notices), *await signal.guard(self._settle(model, offered))):
             yield ProviderNotice(notice)
         if await signal.guard(self._must_load(model)):
             yield ModelLoading(model)
@@ -210,6 +214,39 @@ class HttpProvider(ABC):
                     raise
             if notice:
                 yield ProviderNotice(notice)
+
+    async def takes_images(self, model: str | None = None) -> bool | None:
+        """Return whether a model takes images; None where the server does not tell. Raises ProviderError."""
+        model = model or await self._choose()
+        if (own := self._options_of(model).images) is not None:
+            return own
+        if model not in self._sees:
+            self._sees[model] = await self._ask_whether_it_sees(model)
+        return self._sees[model]
+
+    @abstractmethod
+    async def _ask_whether_it_sees(self, model: str) -> bool | None: ...
+
+    async def _with_images(self, request: ChatRequest, model: str) -> tuple[ChatRequest, list[str]]:
+        """Return the request with the bytes of its images, or without them, and notices for the person."""
+        if not await self.takes_images(model):
+            words = f"{shown(model)} is not known to take images: those of the conversation are left out."
+            return replace(request, messages=without_images(request.messages)), [words]
+        messages, left_out = await asyncio.to_thread(with_bytes, request.messages)
+        return replace(request, messages=messages), [f"An image is left out: {shown(why)}." for why in left_out]
+
+    def _untold(self, notices: list[str]) -> list[str]:
+        """Return the notices that were not given yet."""
+        new = [notice for notice in notices if notice not in self._told]
+        self._told.update(new)
+        return new
+
+    async def _choose(self) -> str:
+        """Return the model in use, the server's first where none was named. Raises ProviderError."""
+        if self._model is None:
+            models = await self.list_models()
+            self._model, self._chosen = choose_model(models, str(self._connection.address))
+        return self._model
 
     def _options_of(self, model: str | None) -> ModelOptions:
         """Return what was set for a model; Ollama's names may go without their `:latest`."""

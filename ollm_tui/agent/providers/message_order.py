@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
+    Image,
     Message,
     SystemMessage,
     ToolCall,
@@ -34,7 +35,7 @@ def ordered(messages: Iterable[Message]) -> tuple[Message, ...]:
             case SystemMessage(text):
                 _append_user(turns, text)
             case UserMessage():
-                _append_user(turns, message.whole)
+                _append_user(turns, message.whole, message.images)
             case AssistantMessage():
                 _append_assistant(turns, message)
                 turns += [_result_of(call, history, at) for call in message.tool_calls]
@@ -52,13 +53,13 @@ def without_old_reasoning(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     )
 
 
-def _append_user(turns: list[Message], text: str) -> None:
-    if not text:
+def _append_user(turns: list[Message], text: str, images: tuple[Image, ...] = ()) -> None:
+    if not text and not images:
         return
     if turns and isinstance(last := turns[-1], UserMessage):
-        turns[-1] = UserMessage(f"{last.text}\n\n{text}")
+        turns[-1] = UserMessage(f"{last.text}\n\n{text}", images=(*last.images, *images))
     else:
-        turns.append(UserMessage(text))
+        turns.append(UserMessage(text, images=images))
 
 
 def _append_assistant(turns: list[Message], message: AssistantMessage) -> None:

@@ -185,6 +185,10 @@ class OllamaProvider(HttpProvider):
             return f"{model} cannot think before it answers; going on without."
         return None
 
+    async def _ask_whether_it_sees(self, model: str) -> bool | None:
+        facts = await self.model_facts(model)
+        return None if facts.capabilities is None else "vision" in facts.capabilities
+
     async def _must_load(self, model: str) -> bool:
         """Return whether the model is not in memory; a server lists it as soon as it begins to load it."""
         now = asyncio.get_running_loop().time()
@@ -302,7 +306,8 @@ def _message(message: Message) -> JsonObject:
         case SystemMessage(text):
             return {"role": "system", "content": text}
         case UserMessage():
-            return {"role": "user", "content": message.whole}
+            user: JsonObject = {"role": "user", "content": message.whole}
+            return {**user, "images": [image.data for image in message.images]} if message.images else user
         case ToolMessage(_, name, content):
             # results carry the tool's name; their order says which call they answer
             return {"role": "tool", "tool_name": name, "content": content}

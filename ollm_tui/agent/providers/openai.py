@@ -130,11 +130,18 @@ class OpenAIProvider(HttpProvider):
 
     async def _template_has_tools(self) -> bool:
         """Ask llama.cpp whether the model's chat template knows tools: those it does not know it drops in silence."""
+        return member(member(await self._properties(), "chat_template_caps"), "supports_tools") is not False
+
+    async def _ask_whether_it_sees(self, model: str) -> bool | None:
+        sees = member(member(await self._properties(), "modalities"), "vision")
+        return sees if isinstance(sees, bool) else None
+
+    async def _properties(self) -> JsonValue:
+        """Return what llama.cpp tells of itself; None from other servers."""
         try:
-            answer = await self._connection.query("../props")
+            return await self._connection.query("../props")
         except ProviderError:
-            return True
-        return member(member(answer, "chat_template_caps"), "supports_tools") is not False
+            return None
 
     def _body(self, request: ChatRequest, model: str) -> JsonObject:
         body = request_body(request, model, stream_options=not self._no_stream_options)
@@ -267,12 +274,21 @@ def _window(row: JsonValue) -> int | None:
     return next((count for count in counts if count), None)
 
 
+def _parts_of(message: UserMessage) -> list[JsonValue]:
+    """Return a text and its images as parts."""
+    urls = (f"data:{image.media_type};base64,{image.data}" for image in message.images)
+    return [
+        {"type": "text", "text": message.whole},
+        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+    ]
+
+
 def _message(message: Message) -> JsonObject:
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
         case UserMessage():
-            return {"role": "user", "content": message.whole}
+            return {"role": "user", "content": _parts_of(message) if message.images else message.whole}
         case ToolMessage(call_id, _, content):
             return {"role": "tool", "tool_call_id": call_id, "content": content}
         case AssistantMessage(text, calls):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
@@ -38,6 +38,18 @@ class SystemMessage:
 
 
 @dataclass(frozen=True)
+class Image:
+    """An image of a message; its bytes stay in the file until a request is made."""
+
+    path: str
+    media_type: str
+    digest: str
+    """SHA-256 of the file, in hex; a file with another one is not sent."""
+    data: str = field(default="", repr=False, compare=False)
+    """The bytes as base64, in a request."""
+
+
+@dataclass(frozen=True)
 class UserMessage:
     """What the person said, and what we put before it for the model."""
 
@@ -46,6 +58,7 @@ class UserMessage:
     """What the person did not write: notes from memory, instructions, attached files. Not for the offline provider."""
     event_id: int = field(default=0, compare=False)
     """The event that tells of it; 0 where none does."""
+    images: tuple[Image, ...] = ()
 
     def behind(self, text: str) -> UserMessage:
         """Return the message with a further text before what the person wrote."""
@@ -120,6 +133,8 @@ class ModelOptions:
     temperature: float | None = None
     think: Thinking | None = None
     tools: ToolsMode | None = None
+    images: bool | None = None
+    """Whether it takes images."""
 
 
 @dataclass(frozen=True)
@@ -294,6 +309,15 @@ class ProviderDescription:
 
     def __str__(self) -> str:
         return self.badge or f"{self.provider} {self.model or 'no model chosen'}"
+
+
+@runtime_checkable
+class SeeingProvider(Protocol):
+    """A provider whose models may take images."""
+
+    async def takes_images(self) -> bool | None:
+        """Return whether the model in use does; None where the server does not tell. Raises ProviderError."""
+        ...
 
 
 class Provider(Protocol):

@@ -158,7 +158,10 @@ class _History:
         elif event.place == "message" and self.messages:
             event_id, message = self.messages[-1]
             if isinstance(message, UserMessage):
-                self.messages[-1] = (event_id, message.behind(event.text))
+                image = event.image
+                images = () if image is None else (image.for_request,)
+                behind = message.behind(event.text)
+                self.messages[-1] = (event_id, replace(behind, images=(*behind.images, *images)))
 
     def _put_before_first(self, text: str) -> None:
         for at, (event_id, message) in enumerate(self.messages):

@@ -339,6 +339,7 @@ class StatusController:
         self._change(
             replace(
                 self.now,
+                model=self._runtime.agent.provider.describe().model or self.now.model,
                 tokens_used=used or self.now.tokens_used,
                 tokens_limit=event.context_limit or self.now.tokens_limit,
                 tokens_estimated=event.estimated,
