@@ -304,6 +304,18 @@ class CompactedEvent(_Event):
     """The id of the first event whose message was kept; None where none was."""
 
 
+class ContextDroppedEvent(_Event):
+    """The person dropped a message from the context, or what was attached to it."""
+
+    type: Literal["context_dropped"] = "context_dropped"
+    name: str
+    tokens: int
+    message: int
+    """The event of the message; of a result, that of the answer with its call."""
+    call_id: str | None = None
+    """The call, for a result."""
+
+
 class NoticeEvent(_Event):
     """Something a person should know that is not an error."""
 
@@ -352,6 +364,7 @@ Event = Annotated[
     | TodosChangedEvent
     | UsageEvent
     | CompactedEvent
+    | ContextDroppedEvent
     | NoticeEvent
     | ErrorEvent
     | TurnFinishedEvent,

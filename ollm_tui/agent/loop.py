@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from ollm_tui.agent.attachments import Attachments, Sources
 from ollm_tui.agent.context import ContextKeeper, ContextPart
+from ollm_tui.agent.context_items import ContextItem
 from ollm_tui.agent.events import (
     ErrorEvent,
     NoticeEvent,
@@ -236,6 +237,16 @@ class Agent:
             return False
         finally:
             self._controller = None
+
+    def context_items(self) -> list[ContextItem]:
+        """Return the items of the context that can be dropped, the largest first."""
+        return self._rounds.items()
+
+    def drop(self, item: ContextItem) -> bool:
+        """Leave an item out of all further requests; return whether it was there. RuntimeError while a turn runs."""
+        if self.busy:
+            raise RuntimeError("A turn is running: an item of the context is dropped between turns.")
+        return self._rounds.drop(item)
 
     def context_parts(self) -> list[ContextPart]:
         """Return what the next request is made of, the largest first."""

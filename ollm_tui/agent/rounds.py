@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from ollm_tui.agent.context import ContextKeeper, ContextPart
-from ollm_tui.agent.events import NoticeEvent
+from ollm_tui.agent.context_items import ContextItem, event_of, items_of, position_of, without
+from ollm_tui.agent.events import ContextDroppedEvent, NoticeEvent
 from ollm_tui.agent.guard import TurnMeter
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
@@ -84,6 +85,20 @@ class Rounds:
     def parts(self) -> list[ContextPart]:
         """Return what the next request is made of, the largest first."""
         return self.context.parts(self.history, self._offered())
+
+    def items(self) -> list[ContextItem]:
+        """Return the items of the context that can be dropped, the largest first."""
+        return items_of(self.history, lambda message: self.context.estimate([message]))
+
+    def drop(self, item: ContextItem) -> bool:
+        """Leave an item out of all further requests; return whether it was there."""
+        pairs = ((event_of(message), message) for message in self.history)
+        at = position_of(pairs, item.message, item.call_id)
+        if at is None:
+            return False
+        self.history[at] = without(self.history[at])
+        self._stream.publish(ContextDroppedEvent(**asdict(item)))
+        return True
 
     async def takes_images(self) -> bool | None:
         """Return whether the model takes images; None where nobody tells."""

@@ -98,7 +98,13 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
             lambda hint: handle(CompactConversation(hint)),
             "[WORDS]",
         ),
-        SlashCommand("context", "What fills the model's window", lambda _: handle(ShowContext())),
+        SlashCommand(
+            "context",
+            "What fills the model's window; drop leaves one item of it out",
+            lambda words: handle(ShowContext(words)),
+            "[drop N]",
+            lambda: ("drop ",),
+        ),
         SlashCommand("connect", "Look for model servers again", lambda _: handle(Connect())),
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand(

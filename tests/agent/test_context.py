@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.agent.compaction import FILES, FIRST, HEADING, LAST, summary_by_rule
 from ollm_tui.agent.context import FEW_TOOLS
-from ollm_tui.agent.events import CompactedEvent, ErrorEvent, Event, NoticeEvent, UsageEvent
+from ollm_tui.agent.events import CompactedEvent, ContextDroppedEvent, ErrorEvent, Event, NoticeEvent, UsageEvent
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.provider import ProviderDescription
 from ollm_tui.agent.session.history import restore_history
@@ -244,6 +245,28 @@ async def test_the_person_compacts_with_a_wish(tmp_path: Path) -> None:
         assert len(of(events, CompactedEvent)) == 1
         rows = runtime.agent.context_parts()
         assert sum(row.tokens for row in rows) > 0 and any("tools" in row.name for row in rows)
+
+
+async def test_the_person_drops_items_and_a_resumed_session_agrees(tmp_path: Path) -> None:
+    model = SmallModel(50_000, 50_000)
+    async with conversation(tmp_path, []) as (runtime, events):
+        (tmp_path / "ws" / "big.txt").write_text("a line of words\n" * 600)
+        runtime.agent.provider = model
+        for ask in ("Read it.", "And @big.txt again."):
+            await runtime.agent.run_turn(ask)
+        items = runtime.agent.context_items()
+        result, other = [item for item in items if item.call_id is not None]
+        attached = next(item for item in items if item.name == "attached to: And @big.txt again.")
+        assert items == sorted(items, key=lambda item: -item.tokens) and result.name.startswith("result of read_file {")
+        before = runtime.agent.context.estimate(runtime.agent.history)
+        assert all(map(runtime.agent.drop, (result, other, attached)))
+        assert not runtime.agent.drop(replace(attached, message=10_000))
+        assert runtime.agent.context.estimate(runtime.agent.history) < before - result.tokens - attached.tokens + 50
+        assert len(of(events, ContextDroppedEvent)) == 3
+        await runtime.agent.run_turn("What did it say?")
+        sent = model.requests[-2].messages
+        assert "a line of words" not in str(sent) and text_of(sent[-1]) == "What did it say?"
+        assert runtime.agent.history[1:] == restore_history(events, ask_again=False).messages
 
 
 MESSAGES = st.lists(

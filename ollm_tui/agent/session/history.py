@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from ollm_tui.agent.context_items import position_of, without
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
     AttachedEvent,
     CompactedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
+    ContextDroppedEvent,
     Event,
     LoggedResult,
     MemoryRecalledEvent,
@@ -87,6 +89,8 @@ class _History:
                 self._take_answer(event)
             case CompactedEvent():
                 self._compact(event)
+            case ContextDroppedEvent():
+                self._drop(event)
             case TurnFinishedEvent():
                 self.turn_open = False
             case _:
@@ -150,6 +154,13 @@ class _History:
         # A later compaction always stands for this summary as well.
         summary = [] if event.summary is None else [(0, UserMessage(event.summary))]
         self.messages = [*summary, *kept]
+
+    def _drop(self, event: ContextDroppedEvent) -> None:
+        self._end_reply()
+        at = position_of(self.messages, event.message, event.call_id)
+        if at is not None:
+            event_id, message = self.messages[at]
+            self.messages[at] = (event_id, without(message))
 
     def _attach(self, event: AttachedEvent) -> None:
         if event.place == "conversation":

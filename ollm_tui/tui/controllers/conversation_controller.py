@@ -14,6 +14,7 @@ from ollm_tui.agent.events import (
     CompactedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
+    ContextDroppedEvent,
     ErrorEvent,
     Event,
     MemoryRecalledEvent,
@@ -102,6 +103,8 @@ class ConversationController:
                 return self._used(event)
             case MemoryRecalledEvent() | AttachedEvent() | CompactedEvent() | NoticeEvent() | ErrorEvent():
                 return [self._fold_note(event)]
+            case ContextDroppedEvent(name=name, tokens=tokens):
+                return [self._note(f"Left out of the context: {name} (about {tokens:,} tokens)", NoteKind.NOTICE)]
             case TurnFinishedEvent():
                 return self._turn_over(event.status)
             case _:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 
+from ollm_tui.agent.context_items import ContextItem
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
     ConfirmationSettledEvent,
@@ -49,6 +50,8 @@ class TurnsController:
         self._queue = agent.queue
         self._queue.watch(self._post_messages)
         self._task: asyncio.Task[None] | None = None
+        self._items: list[ContextItem] = []
+        """What `/context` listed last."""
 
     @property
     def busy(self) -> bool:
@@ -78,7 +81,10 @@ class TurnsController:
                     self._task = asyncio.get_running_loop().create_task(self._finish(self._compact(hint)))
                 else:
                     self._post(ToastUpdate("A turn is running: /compact works between turns.", failed=True))
+            case intents.ShowContext(words) if words:
+                self._drop_from_context(words)
             case intents.ShowContext():
+                self._items = self._agent.context_items()
                 self._agent.stream.publish(NoticeEvent(text="\n".join(self._context_lines())))
             case _:
                 self._change_queue(intent)
@@ -111,6 +117,23 @@ class TurnsController:
         window = f" of {limit:,} ({100 * whole // limit}%)" if limit else ""
         yield f"The next request takes about {whole:,}{window} tokens:"
         yield from (f"{part.tokens:>8,}  {part.name}" for part in parts)
+        if self._items:
+            yield "The largest items; /context drop N leaves one out:"
+        yield from (f"{item.tokens:>8,}  {number}. {item.name}" for number, item in enumerate(self._items, 1))
+
+    def _drop_from_context(self, words: str) -> None:
+        """Drop the item of that number in the list that was shown last, which is shown anew for the next one."""
+        verb, _, number = words.partition(" ")
+        at = int(number) if number.isdecimal() else 0
+        if verb != "drop" or not 0 < at <= len(self._items):
+            there = f"N from 1 to {len(self._items)}" if self._items else "N from the list that /context shows first"
+            self._post(ToastUpdate(f"Write /context drop N, {there}.", failed=True))
+            return
+        try:
+            if not self._agent.drop(self._items[at - 1]):
+                self._post(ToastUpdate("That is in the context no more.", failed=True))
+        except RuntimeError as error:
+            self._post(ToastUpdate(str(error), failed=True))
 
     def follow(self, event: Event) -> None:
         """Post the activity when an event changes it."""

@@ -77,8 +77,11 @@ class CompactConversation(TurnIntent):
     hint: str = ""
 
 
+@dataclass
 class ShowContext(TurnIntent):
-    """Tell what fills the model's window."""
+    """Tell what fills the model's window; `drop N` drops an item of what was told last."""
+
+    words: str = ""
 
 
 class ModelIntent(Intent):
