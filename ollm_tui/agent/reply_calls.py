@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from ollm_tui.agent.events import LoggedResult, ToolCallEvent, ToolResultEvent
 from ollm_tui.agent.guard import RepetitionGuard, TurnLimitError
@@ -15,6 +16,24 @@ from ollm_tui.core.base.results import ToolError, ToolResult
 from ollm_tui.core.execution.calls import CallOrder, CallRemarks
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.tools.context import TaskOrder
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A call among those of its reply."""
+
+    order: CallOrder
+    before: _Place | None
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once its result is published."""
+
+    async def read_before_told(self) -> None:
+        """Wait, for a call that only reads, until the result of the read before it is published."""
+        before = self.before if self.order.only_reads else None
+        while before is not None and not before.order.only_reads:
+            before = before.before
+        if before is not None:
+            await before.told.wait()
 
 
 class CallRunner:
@@ -54,10 +73,10 @@ class CallRunner:
     async def run(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
         """Validate and confirm all calls of a reply together; reads run together, changes in order."""
         tasks: list[asyncio.Task[ToolResult]] = []
-        order: CallOrder | None = None
+        place: _Place | None = None
         for call in calls:
-            order = CallOrder(order)
-            tasks.append(asyncio.create_task(self._run_one(call, order, signal)))
+            place = _Place(CallOrder(place.order if place else None), place)
+            tasks.append(asyncio.create_task(self._run_one(call, place, signal)))
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:
@@ -66,15 +85,17 @@ class CallRunner:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
 
-    async def _run_one(self, call: wire.ToolCall, order: CallOrder, signal: AbortSignal) -> ToolResult:
+    async def _run_one(self, call: wire.ToolCall, place: _Place, signal: AbortSignal) -> ToolResult:
         if (refusal := self._refusal(call)) is not None:
-            order.done()
+            place.order.done()
             result = ToolResult.of_failure(refusal)
         else:
-            result = await self._execute(call, order, signal)
+            result = await self._execute(call, place.order, signal)
         # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
         logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
+        await place.read_before_told()
         self._stream.publish(ToolResultEvent(call_id=self._id_of(call), result=logged))
+        place.told.set()
         return result
 
     def _id_of(self, call: wire.ToolCall) -> str:

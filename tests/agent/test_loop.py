@@ -123,6 +123,16 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
     assert "keep it, please" in last.content
 
 
+async def test_results_of_reads_that_run_together_come_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    calls = [call("read_file", path="long.txt"), call("nope"), *(call("ls", path=".") for _ in range(5))]
+    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (runtime, events):
+        (tmp_path / "ws" / "long.txt").write_text("a line of some words\n" * 200_000)
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
+    reads = [event.call_id for event in events if isinstance(event, ToolCallEvent) and event.name != "nope"]
+    returned = [event.call_id for event in events if isinstance(event, ToolResultEvent)]
+    assert [call_id for call_id in returned if call_id in reads] == reads and len(returned) == 7
+
+
 async def test_a_reply_of_more_calls_than_python_recurses_deep_runs_the_first(tmp_path: Path) -> None:
     calls = [call("ls") for _ in range(1100)]
     async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (runtime, events):

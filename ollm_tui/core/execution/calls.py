@@ -141,6 +141,8 @@ class CallOrder:
 
     def __init__(self, before: CallOrder | None = None) -> None:
         self.follows_others = before is not None
+        self.only_reads = False
+        """Whether it runs beside others that only read; known once it runs."""
         # A call asked about or done is skipped for good: a reply of a thousand calls is a long chain.
         self._unasked = self._undone = self._unpassed = before
         self._asked = asyncio.Event()
@@ -171,6 +173,7 @@ class CallOrder:
 
     def reads(self) -> None:
         """Let calls that read run beside this one, which only reads and needs no answer."""
+        self.only_reads = True
         self._passed.set()
 
     def done(self) -> None:
