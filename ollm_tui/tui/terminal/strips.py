@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -15,6 +15,7 @@ from textual.strip import Strip
 
 from ollm_tui.tui.terminal.emulator import cells
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, NARROW, RGB, STUB, VS16, WIDE, ZWJ, CellStyle, ClusterTable
+from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 
 MAX_STYLES = 4_096
@@ -68,6 +69,8 @@ class StripPainter:
         self.columns = columns
         self.reverse = False
         """DECSCNM: the whole screen with colours exchanged."""
+        self.colours: Mapping[int, int] = {}
+        """Colours that the program set in place of the palette's."""
         self._clusters = clusters
         self._uri = uri
         self._rich: dict[CellStyle, RichStyle] = {}
@@ -116,8 +119,8 @@ class StripPainter:
 
     def _make_style(self, style: CellStyle) -> RichStyle:
         flags = style.flags
-        fg = self._colour(style.fg, self.palette.foreground)
-        bg = self._colour(style.bg, self.palette.background)
+        fg = self._colour(style.fg, FOREGROUND, self.palette.foreground)
+        bg = self._colour(style.bg, BACKGROUND, self.palette.background)
         if bool(flags & cells.REVERSE) != self.reverse:
             fg, bg = bg, fg
         if flags & cells.HIDDEN:
@@ -137,7 +140,9 @@ class StripPainter:
             link=uri,
         )
 
-    def _colour(self, colour: int, default: Color) -> Color:
+    def _colour(self, colour: int, own: int, default: Color) -> Color:
+        """Return a cell's colour; `own` is the number of the default one."""
+        colour = self.colours.get(own if colour < 0 else colour, colour - RGB) + RGB if self.colours else colour
         if colour < 0:
             return default
         if colour >= RGB:

@@ -10,6 +10,7 @@ from rich.style import Style as RichStyle
 from textual.selection import Selection
 from textual.strip import Strip
 
+from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter, TerminalPalette
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
@@ -69,8 +70,11 @@ class ViewFrame:
         """Redraw every line, for another palette or size."""
         with self.engine.lock:
             screen = self.engine.screen
-            screen.foreground = _rgb(palette.foreground)
-            screen.background = _rgb(palette.background)
+            screen.colours.theme = {
+                **{number: _rgb(colour) for number, colour in enumerate(palette.ansi)},
+                FOREGROUND: _rgb(palette.foreground),
+                BACKGROUND: _rgb(palette.background),
+            }
             self._painter = StripPainter(palette, screen.columns, screen.clusters, screen.links.uri)
             self.state = state
             self._redo_all()
@@ -169,9 +173,12 @@ class ViewFrame:
         """Return the painter; a new one for another width or reversed colours."""
         painter, screen = self._painter, self.engine.screen
         reverse = _REVERSE_SCREEN in screen.mode
-        if painter is not None and (painter.reverse != reverse or painter.columns != screen.columns):
+        if painter is not None and (
+            painter.reverse != reverse or painter.columns != screen.columns or painter.colours != screen.colours.own
+        ):
             painter = StripPainter(painter.palette, screen.columns, screen.clusters, screen.links.uri)
             painter.reverse = reverse
+            painter.colours = dict(screen.colours.own)
             self._painter = painter
             screen.mark_all_dirty()
         return painter
@@ -236,6 +243,6 @@ class ViewFrame:
         return tuple(marks)
 
 
-def _rgb(colour: Color) -> tuple[int, int, int]:
+def _rgb(colour: Color) -> int:
     triplet = colour.get_truecolor()
-    return triplet.red, triplet.green, triplet.blue
+    return triplet.red << 16 | triplet.green << 8 | triplet.blue

@@ -6,6 +6,7 @@ import pytest
 
 from ollm_tui.tui.terminal.emulator import cells, osc
 from ollm_tui.tui.terminal.emulator.cells import RGB, CellStyle
+from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseFormat, MouseReports
 from tests.tui.terminal.screens import terminal
 
@@ -156,7 +157,7 @@ def test_mode_queries_say_set_reset_or_unknown() -> None:
 def test_nothing_a_program_wrote_is_ever_sent_back_to_it() -> None:
     made = terminal(20, 5, "\x1b]0;rm -rf ~\x07\x1b[21t\x1b[20t\x1bP$qm\x1b\\\x1bP+q544e\x1b\\")
     assert "rm" not in "".join(made.replies)
-    assert made.replies == ["\x1bP0$r\x1b\\", "\x1bP0+r\x1b\\"]
+    assert made.replies == ["\x1bP1$r0m\x1b\\", "\x1bP0+r\x1b\\"]
 
 
 def test_a_clipboard_read_is_never_answered_and_a_write_only_reported_where_allowed() -> None:
@@ -171,9 +172,17 @@ def test_a_clipboard_read_is_never_answered_and_a_write_only_reported_where_allo
 
 def test_colour_queries_answer_the_colours_of_the_theme() -> None:
     made = terminal(20, 5)
-    made.screen.foreground, made.screen.background = (255, 0, 16), (1, 2, 3)
+    made.screen.colours.theme = {FOREGROUND: 0xFF0010, BACKGROUND: 0x010203}
     made.feed("\x1b]10;?\x07\x1b]11;?\x1b\\\x1b]11;#ffffff\x07")
     assert made.replies == ["\x1b]10;rgb:ffff/0000/1010\x1b\\", "\x1b]11;rgb:0101/0202/0303\x1b\\"]
+
+
+def test_palette_queries_answer_what_is_set_else_the_themes_else_xterms() -> None:
+    made = terminal(20, 5)
+    made.screen.colours.theme = {1: 0xAA0000}
+    made.feed("\x1b]4;1;?;2;#00ff00;2;?\x07\x1b]4;200;?\x07\x1b]4;999;?;x;?;-1;?\x07\x1b]104;2\x07\x1b]4;2;?\x07")
+    specs = ("4;1;rgb:aaaa/0000/0000", "4;2;rgb:0000/ffff/0000", "4;200;rgb:ffff/0000/d7d7", "4;2;rgb:0000/cdcd/0000")
+    assert made.replies == [f"\x1b]{spec}\x1b\\" for spec in specs]
 
 
 def test_input_modes_follow_the_program() -> None:

@@ -10,6 +10,8 @@ from rich.color import Color
 from rich.style import Style as RichStyle
 
 from ollm_tui.tui.terminal.strips import Mark, Overlay, StripPainter, TerminalPalette
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 from tests.tui.terminal.screens import Terminal, terminal
 
 WHITE, BLACK = Color.parse("#fefefe"), Color.parse("#010101")
@@ -55,6 +57,27 @@ def test_colours_are_the_themes_the_fixed_ones_or_their_own() -> None:
     assert first_style("\x1b[103mx").bgcolor == Color.from_rgb(11, 11, 11)
     assert first_style("\x1b[38;5;99mx").color == Color.from_ansi(99)
     assert first_style("\x1b[48;2;7;8;9mx").bgcolor == Color.from_rgb(7, 8, 9)
+
+
+def test_colours_that_a_program_sets_are_drawn_until_it_takes_them_back() -> None:
+    engine = TerminalEngine(10, 1)
+    frame = ViewFrame(engine)
+    frame.repaint(PALETTE, ViewState(shows_cursor=False))
+
+    def colours() -> list[tuple[Color | None, Color | None]]:
+        frame.update(ViewState(shows_cursor=False))
+        styles = [segment.style for segment in frame.strips[0] if segment.text.strip()]
+        return [(style.color, style.bgcolor) for style in styles if style is not None]
+
+    engine.feed(b"\x1b[31mr\x1b[38;5;99mv\x1b[mx\x1b]4;?;?\x07\x1b]4;1;?\x07")
+    assert colours() == [(Color.from_rgb(1, 1, 1), BLACK), (Color.from_ansi(99), BLACK), (WHITE, BLACK)]
+    engine.feed(b"\x1b]4;1;rgb:f/00/0;99;#010203;256;#ffffff\x07\x1b]10;#040506\x1b\\\x1b]11;rgb:ffff/0000/0000\x1b\\")
+    red = Color.from_rgb(255, 0, 0)
+    assert colours() == [(red, red), (Color.from_rgb(1, 2, 3), red), (Color.from_rgb(4, 5, 6), red)]
+    engine.feed(b"\x1b]104;99\x07\x1b]110\x07\x1b]111\x07\x1b]4;1;blue\x07")
+    assert colours() == [(red, BLACK), (Color.from_ansi(99), BLACK), (WHITE, BLACK)]
+    engine.feed(b"\x1b]104\x07")
+    assert colours()[0] == (Color.from_rgb(1, 1, 1), BLACK)
 
 
 def test_reverse_exchanges_the_colours_and_a_reversed_screen_does_it_again() -> None:

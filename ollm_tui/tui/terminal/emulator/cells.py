@@ -188,6 +188,21 @@ def apply_sgr(style: CellStyle, parameters: str) -> CellStyle:
     return canonical(CellStyle(fg, bg, flags, link))
 
 
+def sgr_of(style: CellStyle) -> str:
+    """Return the parameters of the SGR that sets a style, as xterm reports them."""
+    codes = ["0", *(str(code) for code, flag in sorted(_ON.items()) if style.flags & flag and code != 6)]
+    if style.flags & (UNDERLINE | DOUBLE_UNDERLINE):
+        codes.append("21" if style.flags & DOUBLE_UNDERLINE else "4")
+    for colour, code in ((style.fg, 30), (style.bg, 40)):
+        if colour >= RGB:
+            codes.append(f"{code + 8}:2::{colour >> 16 & 0xFF}:{colour >> 8 & 0xFF}:{colour & 0xFF}")
+        elif colour >= 16:
+            codes.append(f"{code + 8}:5:{colour}")
+        elif colour >= 0:
+            codes.append(str(code + colour if colour < 8 else code + 52 + colour))
+    return ";".join(codes)
+
+
 def canonical(style: CellStyle) -> CellStyle:
     """Return the style, `DEFAULT` itself where it equals that: rows compare by identity."""
     return DEFAULT if style == DEFAULT else style

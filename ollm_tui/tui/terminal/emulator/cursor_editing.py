@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyte import modes as mo
 from pyte.screens import Margins
 
+from ollm_tui.tui.terminal.emulator.areas import Area, shift_columns
 from ollm_tui.tui.terminal.emulator.cells import PROTECTED, CellStyle, canonical
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
@@ -28,23 +29,53 @@ class CursorScreen(WritingScreen):
         self.cursor.y = min(self.cursor.y + (count or 1), limit)
 
     def cursor_back(self, count: int | None = None) -> None:
-        """CUB."""
+        """CUB and BS; with reverse wrap (mode 45) on from the left margin to the end of the line above."""
+        cursor = self.cursor
+        steps = count or 1
+        reverse = 45 << 5 in self.mode and mo.DECAWM in self.mode
+        if reverse and (cursor.x >= self.columns or self.full_at == (cursor.y, cursor.x)):
+            steps -= 1
         self.clear_pending_wrap()
-        self.cursor.x = max(0, self.cursor.x - (count or 1))
+        left, right = self.side_edges()
+        while True:
+            moved = min(steps, cursor.x - (left if cursor.x >= left else 0))
+            cursor.x -= moved
+            steps -= moved
+            if not (steps and reverse):
+                return
+            top, bottom = self.region()
+            cursor.y = bottom if cursor.y == top else max(0, cursor.y - 1)
+            cursor.x = right
+            steps -= 1
 
     def cursor_forward(self, count: int | None = None) -> None:
         """CUF."""
         self.clear_pending_wrap()
+        right = self.side_edges()[1]
+        limit = right if self.cursor.x <= right else self.columns - 1
+        self.cursor.x = min(limit, self.cursor.x + (count or 1))
+
+    def column_relative(self, count: int | None = None) -> None:
+        """HPR: right, past a margin too."""
+        self.clear_pending_wrap()
         self.cursor.x = min(self.columns - 1, self.cursor.x + (count or 1))
+
+    def carriage_return(self) -> None:
+        """CR: to the left margin, or to the first column from left of it."""
+        self.full_at = None
+        left = self.side_edges()[0]
+        self.cursor.x = left if self.cursor.x >= left or mo.DECOM in self.mode else 0
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
         """CUP; in origin mode relative to the region and inside it."""
         self.cursor_to_line(line)
-        self.cursor.x = min((column or 1) - 1, self.columns - 1)
+        self.cursor_to_column(column)
 
     def cursor_to_column(self, column: int | None = None) -> None:
-        """CHA and HPA."""
-        self.cursor.x = min((column or 1) - 1, self.columns - 1)
+        """CHA and HPA; in origin mode relative to the left margin."""
+        self.full_at = None
+        left, right = self.side_edges() if mo.DECOM in self.mode else (0, self.columns - 1)
+        self.cursor.x = min(left + (column or 1) - 1, right)
 
     def cursor_to_line(self, line: int | None = None) -> None:
         """VPA."""
@@ -65,26 +96,37 @@ class CursorScreen(WritingScreen):
         self.clear_pending_wrap()
         self.cursor.y = max(self.cursor.y - (count or 1), 0)
 
+    def next_row(self) -> None:
+        """CR and LF without LNM, the commonest pair there is."""
+        if self.sides is None:
+            self.cursor.x = 0
+        else:
+            self.carriage_return()
+        self.index()
+
     def next_line(self) -> None:
         """NEL."""
-        self.cursor.x = 0
         self.index()
+        self.carriage_return()
 
     def clear_pending_wrap(self) -> None:
         """Put a cursor about to wrap on the last column, for all but writing."""
+        self.full_at = None
         if self.cursor.x >= self.columns:
             self.cursor.x = self.columns - 1
 
     # Tab stops
 
     def tab(self, count: int | None = None) -> None:
-        """HT and CHT: to the next stop, at most to the last column."""
+        """HT and CHT: to the next stop, at most to the right margin or the last column."""
         x = self.cursor.x
-        if x >= self.columns - 1:
+        right = self.side_edges()[1]
+        last = right if x <= right else self.columns - 1
+        if x >= last:
             return
-        ahead = sorted(stop for stop in self.tabstops if x < stop < self.columns - 1)
+        ahead = sorted(stop for stop in self.tabstops if x < stop < last)
         number = (count or 1) - 1
-        self.cursor.x = ahead[number] if number < len(ahead) else self.columns - 1
+        self.cursor.x = ahead[number] if number < len(ahead) else last
 
     def back_tab(self, count: int | None = None) -> None:
         """CBT: to the previous stop, at most to the first column."""
@@ -115,21 +157,45 @@ class CursorScreen(WritingScreen):
         self.margins = None if (first, last) == (0, self.lines - 1) else Margins(first, last)
         self.cursor_position()
 
+    def set_sides(self, left: int | None = None, right: int | None = None) -> None:
+        """DECSLRM where mode 69 is on, 1-based; fewer than two columns are ignored. Else SCOSC."""
+        if 69 << 5 not in self.mode:
+            self.save_cursor()
+            return
+        first = max((left or 1) - 1, 0)
+        last = min(right or self.columns, self.columns) - 1
+        if first < last:
+            self.sides = None if (first, last) == (0, self.columns - 1) else (first, last)
+            self.cursor_position()
+
 
 class EditingScreen(CursorScreen):
     """Erasing, inserting and deleting; erased cells take the pen's background (`bce`)."""
 
     def insert_characters(self, count: int | None = None) -> None:
-        """ICH."""
+        """ICH; inside the side margins only."""
+        if self.sides is not None:
+            self._shift_row(-(count or 1))
+            return
         self.clear_pending_wrap()
         x = self.cursor.x
         self._row().insert(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
 
     def delete_characters(self, count: int | None = None) -> None:
-        """DCH."""
+        """DCH; inside the side margins only."""
+        if self.sides is not None:
+            self._shift_row(count or 1)
+            return
         self.clear_pending_wrap()
         x = self.cursor.x
         self._row().delete(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
+
+    def _shift_row(self, count: int) -> None:
+        self.clear_pending_wrap()
+        if self.is_between_sides():
+            y, right = self.cursor.y, self.side_edges()[1]
+            shift_columns(self.rows, Area(y, self.cursor.x, y, right), count, self.pen_erase)
+            self.dirty.add(y)
 
     def erase_characters(self, count: int | None = None) -> None:
         """ECH."""
@@ -178,7 +244,7 @@ class EditingScreen(CursorScreen):
 
     def alignment_display(self) -> None:
         """DECALN: fill with E, drop the margins, home."""
-        self.margins = None
+        self.margins = self.sides = None
         self.rows[:] = [ScreenRow("E" * self.columns) for _ in range(self.lines)]
         self.cursor_position()
         self.mark_all_dirty()

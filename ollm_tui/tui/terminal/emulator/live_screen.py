@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator import osc
-from ollm_tui.tui.terminal.emulator.cells import CellStyle, canonical
+from ollm_tui.tui.terminal.emulator.cells import PROTECTED, CellStyle, canonical, sgr_of
+from ollm_tui.tui.terminal.emulator.colours import Colours
 from ollm_tui.tui.terminal.emulator.scrollback import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
 
@@ -41,6 +42,8 @@ ESCAPES = {
     "=": "keypad_application",
     ">": "keypad_numeric",
     "#8": "alignment_display",
+    "6": "back_index",
+    "9": "forward_index",
 }
 """Escape sequences by intermediates and final byte; `ESC (` and `ESC )` are handled by the stream."""
 
@@ -65,7 +68,7 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "X": ("erase_characters", 1),
     "Z": ("back_tab", 1),
     "`": ("cursor_to_column", 1),
-    "a": ("cursor_forward", 1),
+    "a": ("column_relative", 1),
     "b": ("repeat", 1),
     "c": ("report_device_attributes", 1),
     "d": ("cursor_to_line", 1),
@@ -78,11 +81,22 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "l": ("reset_mode", 16),
     "n": ("report_device_status", 1),
     "r": ("set_margins", 2),
-    "s": ("save_cursor", 0),
+    "s": ("set_sides", 2),
     "t": ("window_operation", 3),
     "u": ("restore_cursor", 0),
     "!p": ("soft_reset", 0),
+    " @": ("scroll_left", 1),
+    " A": ("scroll_right", 1),
     " q": ("set_cursor_shape", 1),
+    "'}": ("insert_columns", 1),
+    "'~": ("delete_columns", 1),
+    "$r": ("change_attributes", 16),
+    "$t": ("reverse_attributes", 16),
+    "$v": ("copy_rectangle", 8),
+    "$x": ("fill_rectangle", 5),
+    "$z": ("erase_rectangle", 4),
+    "${": ("erase_rectangle_unprotected", 4),
+    "*x": ("set_change_extent", 1),
     '"q': ("set_protection", 1),
     "$p": ("report_mode", 1),
     ">c": ("report_secondary_attributes", 1),
@@ -119,12 +133,15 @@ class LiveScreen(ModesScreen):
         self.allow_clipboard = False
         self.keyboard_protocol = False
         """Whether the outer terminal has kitty's keyboard protocol."""
-        self.foreground: tuple[int, int, int] = (0xE0, 0xE0, 0xE0)
-        """Answer to OSC 10 (text colour); the view sets the theme's."""
-        self.background: tuple[int, int, int] = (0x12, 0x12, 0x12)
+        self.colours = Colours()
         self.links = osc.LinkTable()
         self._titles: deque[str] = deque(maxlen=MAX_TITLES)
         super().__init__(columns, lines, scrollback_lines)
+
+    def reset(self) -> None:
+        """RIS: the state at power-up; the scrollback stays."""
+        super().reset()
+        self.colours.own.clear()
 
     # Reports
 
@@ -156,6 +173,7 @@ class LiveScreen(ModesScreen):
             line, column = self.cursor.y + 1, min(self.cursor.x, self.columns - 1) + 1
             if mo.DECOM in self.mode:
                 line = max(1, line - self.region()[0])
+                column = max(1, column - self.side_edges()[0])
             self.write_process_input(f"\x1b[?{line};{column};1R" if private else f"\x1b[{line};{column}R")
 
     def report_mode(self, number: int = 0, private: bool = False) -> None:
@@ -180,11 +198,30 @@ class LiveScreen(ModesScreen):
             self.set_title(self._titles.pop())
 
     def device_control(self, body: str) -> None:
-        """Answer XTGETTCAP and DECRQSS (DCS) with "not known"; ignore others."""
+        """Answer DECRQSS, and XTGETTCAP with "not known"; ignore others."""
         if body.startswith("+q"):
             self.write_process_input("\x1bP0+r\x1b\\")
         elif body.startswith("$q"):
-            self.write_process_input("\x1bP0$r\x1b\\")
+            setting = self._setting(body[2:])
+            self.write_process_input("\x1bP0$r\x1b\\" if setting is None else f"\x1bP1$r{setting}{body[2:]}\x1b\\")
+
+    def _setting(self, name: str) -> str | None:
+        """Return a setting by the end of the sequence that makes it (DECRQSS)."""
+        match name:
+            case "m":
+                return sgr_of(self.cursor.style)
+            case "r":
+                return ";".join(str(edge + 1) for edge in self.region())
+            case "s":
+                return ";".join(str(edge + 1) for edge in self.side_edges())
+            case " q":
+                return str(self.cursor_shape)
+            case '"q':
+                return str(int(bool(self.cursor.style.flags & PROTECTED)))
+            case "*x":
+                return "2" if self.changes_rectangles else "0"
+            case _:
+                return None
 
     # What a program reports
 
@@ -220,10 +257,9 @@ class LiveScreen(ModesScreen):
                 uri = rest.partition(";")[2]
                 style = self.cursor.style
                 self.set_style(canonical(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri))))
-            case "10" | "11" if rest == "?":
-                colour = self.foreground if code == "10" else self.background
-                levels = "/".join(f"{level:02x}{level:02x}" for level in colour)
-                self.write_process_input(f"\x1b]{code};rgb:{levels}\x1b\\")
+            case "4" | "10" | "11" | "104" | "110" | "111":
+                for answer in self.colours.command(code, rest):
+                    self.write_process_input(answer)
             case "52" if self.allow_clipboard:
                 text = osc.clipboard_from(rest)
                 self._emit(None if text is None else osc.ClipboardWrite(text))

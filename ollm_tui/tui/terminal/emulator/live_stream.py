@@ -38,6 +38,7 @@ _BLOCK = re.compile(rf"(?:[{NARROW}]*+(?:\x1b\[[0-9;:]{{0,{MAX_CSI}}}+m[{NARROW}
 """Finished lines of narrow text and SGR; possessive, so that no match costs one pass."""
 
 _ESCAPE = re.compile(r"\x1b([ -/]{0,8})([0-~])")
+_CANCELLED = re.compile(r"\x1b[ -/]{1,8}[\x18\x1a]")
 _CSI_START = re.compile(r"\x1b\[([^\x18\x1a\x1b@-~\x80-\U0010ffff]*)")
 _STRING_END = re.compile("[\x07\x18\x1a\x1b]")
 _CSI_END = re.compile("[\x18\x1a\x1b@-~\x80-\U0010ffff]")
@@ -110,8 +111,7 @@ class LiveStream(ByteStream):
             elif kind == _CSI:
                 self._dispatch(*match.group(4, 5, 6, 7))
             elif kind == _LINE_END:
-                screen.cursor.x = 0
-                screen.index()
+                screen.next_row()
                 screen.last_run = ""
                 position = self._block(text, position)
             elif kind == _WIDE:
@@ -173,6 +173,8 @@ class LiveStream(ByteStream):
         controls = _C0.match(text, position + 1)
         if controls:
             return controls[0] + "\x1b" + text[controls.end() :], 0
+        if cancelled := _CANCELLED.match(text, position):
+            return text, cancelled.end()
         rest = text[position:]
         if re.fullmatch(r"\x1b[ -/]{0,8}", rest):
             self._tail = rest

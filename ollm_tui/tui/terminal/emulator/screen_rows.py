@@ -173,6 +173,23 @@ class ScreenRow:
         if style is not DEFAULT:
             self.write(len(self.text), " " * (columns - len(self.text)), style)
 
+    def cut(self, start: int, end: int) -> ScreenRow:
+        """Copy columns `start` up to `end`; half a wide character at either side becomes a blank."""
+        whole = self.copy()
+        whole._pad(end)
+        whole._split_wide(start)
+        whole._split_wide(end)
+        part = ScreenRow(whole.text[start:end])
+        if whole.styles is not None or whole.spans is not None:
+            part.styles = whole.expand_styles()[start:end]
+        return part
+
+    def paste(self, x: int, part: ScreenRow) -> None:
+        """Write what `cut` took, at column `x`."""
+        self.write(x, part.text, DEFAULT)
+        if part.styles is not None or part.spans is not None:
+            self.expand_styles()[x : x + len(part.text)] = part.expand_styles()
+
     def _pad(self, length: int) -> None:
         have = len(self.text)
         if have < length:

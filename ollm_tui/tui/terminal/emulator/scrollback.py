@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
 
 from pyte import modes as mo
 from pyte.screens import Char, Cursor, Screen, StaticDefaultDict
@@ -82,6 +81,8 @@ class Grid(Screen):
         self.history: deque[ScreenRow | str] = deque(maxlen=max(0, scrollback_lines))
         self.scrolled = 0
         self.rows: list[ScreenRow] = [ScreenRow() for _ in range(lines)]
+        self.sides: tuple[int, int] | None = None
+        """First and last column of the scrolling region, where side margins are set (DECSLRM)."""
         self.alternate_screen = False
         self.pen_erase = DEFAULT
         """The style of erased cells: the pen's background alone (terminfo `bce`)."""
@@ -116,25 +117,13 @@ class Grid(Screen):
         """Return first and last line of the scrolling region."""
         return self.margins or (0, self.lines - 1)
 
-    # Scrolling
+    def side_edges(self) -> tuple[int, int]:
+        """Return first and last column of the scrolling region."""
+        return self.sides or (0, self.columns - 1)
 
-    def scroll_up(self, count: int = 1) -> None:
-        """SU: remove lines at the region's top; from the primary screen's top into the scrollback."""
-        top, bottom = self.region()
-        count = min(count or 1, bottom - top + 1)
-        rows = self.rows
-        if top > 0:
-            self.unwrap_line_above(top)
-        elif not self.alternate_screen:
-            self.add_to_scrollback(row.compact() for row in islice(rows, count))
-        del rows[top : top + count]
-        self._insert_blanks(bottom + 1 - count, count)
-        self._mark_region_dirty(top, bottom)
-
-    def scroll_down(self, count: int = 1) -> None:
-        """SD: remove lines at the region's bottom; they are lost."""
-        top, bottom = self.region()
-        self._insert_rows(top, bottom, count or 1)
+    def is_between_sides(self) -> bool:
+        """Whether the cursor is between the side margins."""
+        return self.sides is None or self.sides[0] <= self.cursor.x <= self.sides[1]
 
     def add_to_scrollback(self, lines: Iterator[ScreenRow | str] | list[ScreenRow | str] | list[str]) -> None:
         """Append lines to the scrollback."""
@@ -151,64 +140,6 @@ class Grid(Screen):
             if isinstance(row, ScreenRow):
                 row.wrapped = False
 
-    def _insert_rows(self, top: int, bottom: int, count: int) -> None:
-        count = min(count, bottom - top + 1)
-        self.unwrap_line_above(top)
-        self.unwrap_line_above(bottom + 1 - count)
-        del self.rows[bottom + 1 - count : bottom + 1]
-        self._insert_blanks(top, count)
-        self._mark_region_dirty(top, bottom)
-
-    def _delete_rows(self, top: int, bottom: int, count: int) -> None:
-        count = min(count, bottom - top + 1)
-        self.unwrap_line_above(top)
-        self.unwrap_line_above(bottom + 1)
-        del self.rows[top : top + count]
-        self._insert_blanks(bottom + 1 - count, count)
-        self._mark_region_dirty(top, bottom)
-
-    def _insert_blanks(self, y: int, count: int) -> None:
-        self.rows[y:y] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
-
-    def _mark_region_dirty(self, top: int, bottom: int) -> None:
-        if top == 0 and bottom == self.lines - 1:
-            self.mark_all_dirty()
-        else:
-            self.dirty.update(range(top, bottom + 1))
-
-    def insert_lines(self, count: int | None = None) -> None:
-        """IL: insert blank lines at the cursor, inside the region only."""
-        top, bottom = self.region()
-        if top <= self.cursor.y <= bottom:
-            self._insert_rows(self.cursor.y, bottom, count or 1)
-            self.cursor.x = 0
-
-    def delete_lines(self, count: int | None = None) -> None:
-        """DL: delete lines at the cursor, inside the region only."""
-        top, bottom = self.region()
-        if top <= self.cursor.y <= bottom:
-            self._delete_rows(self.cursor.y, bottom, count or 1)
-            self.cursor.x = 0
-
-    def index(self) -> None:
-        """IND: move down; at the region's last line scroll. Clears a pending wrap."""
-        cursor = self.cursor
-        cursor.x = min(cursor.x, self.columns - 1)
-        bottom = self.lines - 1 if self.margins is None else self.margins.bottom
-        if cursor.y == bottom:
-            self.scroll_up()
-        elif cursor.y < self.lines - 1:
-            cursor.y += 1
-
-    def reverse_index(self) -> None:
-        """RI: move up; at the region's first line scroll down."""
-        cursor = self.cursor
-        cursor.x = min(cursor.x, self.columns - 1)
-        if cursor.y == self.region()[0]:
-            self.scroll_down()
-        elif cursor.y > 0:
-            cursor.y -= 1
-
     # Size
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
@@ -220,7 +151,7 @@ class Grid(Screen):
         if (lines, columns) == (self.lines, self.columns):
             return
         old_columns, self.columns = self.columns, columns
-        self.margins = None
+        self.margins = self.sides = None
         alternate = self.main_rows is not None
         primary = self.rows if self.main_rows is None else self.main_rows
         position = self.main_position if alternate else (self.cursor.y, self.cursor.x)

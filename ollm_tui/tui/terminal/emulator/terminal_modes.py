@@ -9,15 +9,15 @@ from enum import Enum, StrEnum
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, CellStyle
-from ollm_tui.tui.terminal.emulator.cursor_editing import EditingScreen
+from ollm_tui.tui.terminal.emulator.rectangles import RectangleScreen
 from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow
 from ollm_tui.tui.terminal.emulator.scrollback import LiveCursor
 from ollm_tui.tui.terminal.emulator.writing import CHARSETS
 
 ANSI_MODES = frozenset({4, 20})
 """IRM and LNM."""
-PRIVATE_MODES = frozenset(
-    {1, 5, 6, 7, 9, 12, 25, 47, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1048, 1049, 2004, 2026}
+PRIVATE_MODES = frozenset({1, 5, 6, 7, 9, 12, 25, 45, 47, 66, 69, 2004, 2026, 2027}) | frozenset(
+    {1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1048, 1049}
 )
 """Known DEC modes; others are ignored, so no input fills `screen.mode`."""
 
@@ -77,12 +77,12 @@ class SavedCursor:
     g1: str = CHARSETS["B"]
 
 
-class ModesScreen(EditingScreen):
+class ModesScreen(RectangleScreen):
     """A screen with modes; `mode` is as in pyte, private ones shifted by five."""
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
         self.saved = SavedCursor()
-        self._saved_of_main = SavedCursor()
+        self._saved_of_main = self._saved_of_alternate = SavedCursor()
         self.synchronized_since: float | None = None
         """Monotonic time at which synchronized output (mode 2026) began."""
         self.cursor_shape = 0
@@ -123,7 +123,7 @@ class ModesScreen(EditingScreen):
         """RIS: the state at power-up; the scrollback stays."""
         self._leave_alternate()
         self.rows[:] = [ScreenRow() for _ in range(self.lines)]
-        self.margins = None
+        self.margins = self.sides = None
         self.mode = {mo.DECAWM, mo.DECTCEM, 1007 << 5}
         self._keyboards, self._modify_keys = [0], 0
         self.title = ""
@@ -135,8 +135,9 @@ class ModesScreen(EditingScreen):
 
     def soft_reset(self) -> None:
         """DECSTR: modes and pen to their defaults; the text stays."""
-        self.margins = None
-        self.mode.difference_update({mo.DECOM, mo.IRM, 1 << 5, 66 << 5})
+        self.margins = self.sides = self.full_at = None
+        self.changes_rectangles = False
+        self.mode.difference_update({mo.DECOM, mo.IRM, 1 << 5, 45 << 5, 66 << 5, 69 << 5})
         self.mode.update({mo.DECAWM, mo.DECTCEM})
         self.cursor.hidden = False
         self.set_style(DEFAULT)
@@ -228,7 +229,7 @@ class ModesScreen(EditingScreen):
     def _enter_alternate(self, *, clear: bool) -> None:
         if self.main_rows is None:
             self.main_rows = self.rows
-            self._saved_of_main, self.saved = self.saved, SavedCursor()
+            self._saved_of_main, self.saved = self.saved, self._saved_of_alternate
             self._keyboards_of_main, self._keyboards = self._keyboards, [0]
             self.main_position = (self.cursor.y, self.cursor.x)
             self.rows = [ScreenRow() for _ in range(self.lines)]
@@ -240,7 +241,7 @@ class ModesScreen(EditingScreen):
     def _leave_alternate(self) -> None:
         if self.main_rows is not None:
             self.rows, self.main_rows = self.main_rows, None
-            self.saved = self._saved_of_main
+            self._saved_of_alternate, self.saved = self.saved, self._saved_of_main
             self._keyboards = self._keyboards_of_main
             self.alternate_screen = False
             self.mark_all_dirty()
@@ -307,6 +308,8 @@ class ModesScreen(EditingScreen):
                 self.cursor_position()
             case 7:
                 self.clear_pending_wrap()
+            case 69:
+                self.sides = None
             case 25:
                 self.cursor.hidden = True
                 self.dirty.add(self.cursor.y)

@@ -13,6 +13,7 @@ from ollm_tui.tui.terminal.emulator.cells import (
     MAX_CLUSTER,
     NARROW,
     STUB,
+    VS16,
     WIDE,
     ZWJ,
     CellStyle,
@@ -23,7 +24,7 @@ from ollm_tui.tui.terminal.emulator.cells import (
     without_private,
 )
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow, Span, split_row
-from ollm_tui.tui.terminal.emulator.scrollback import Grid
+from ollm_tui.tui.terminal.emulator.scrolling import ScrollingScreen
 
 LINE_DRAWING = (
     charsets.LAT1_MAP[:0x5F] + " " + charsets.VT100_MAP[0x60:0x7F].replace("░", "␤") + charsets.LAT1_MAP[0x7F:]
@@ -37,7 +38,7 @@ _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 _RUNS = re.compile(rf"([{NARROW}]+)|([{WIDE}]+)|(.)", re.DOTALL)
 
 
-class WritingScreen(Grid):
+class WritingScreen(ScrollingScreen):
     """A grid to write on; `cursor.x == columns` is a pending wrap."""
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
@@ -46,6 +47,8 @@ class WritingScreen(Grid):
         """Table of the active character set; None for plain ASCII."""
         self.last_run = ""
         """The run written last, for REP; the stream clears it at anything but text."""
+        self.full_at: tuple[int, int] | None = None
+        """Line and column of the cursor at a side margin where the next character wraps."""
         self._after_joiner = False
         """A zero-width joiner was attached: the next emoji may belong to the same cell."""
         super().__init__(columns, lines, scrollback_lines)
@@ -69,7 +72,7 @@ class WritingScreen(Grid):
         x = cursor.x
         end = x + len(run)
         self.last_run = run
-        if end >= self.columns or mo.IRM in self.mode:
+        if end >= self.columns or mo.IRM in self.mode or self.sides is not None:
             self._draw_long(run)
             return
         y = cursor.y
@@ -79,6 +82,9 @@ class WritingScreen(Grid):
 
     def _draw_long(self, run: str) -> None:
         """Write a run that reaches the line's end or must move other cells (IRM)."""
+        if self.sides is not None:
+            self._draw_between_sides(list(run))
+            return
         start = 0
         length = len(run)
         cursor = self.cursor
@@ -118,6 +124,9 @@ class WritingScreen(Grid):
             for _ in run:
                 self._draw_long("\ufffd")
             return
+        if self.sides is not None:
+            self._draw_between_sides([char + STUB for char in run])
+            return
         start = 0
         while start < len(run):
             room = (self.columns - cursor.x) // 2
@@ -129,6 +138,33 @@ class WritingScreen(Grid):
             part = run[start : start + room]
             self._put(STUB.join(part) + STUB)
             start += room
+
+    def _draw_between_sides(self, characters: list[str]) -> None:
+        """Write characters one by one; a cursor that starts left of the right margin wraps there."""
+        cursor = self.cursor
+        left, right = self.side_edges()
+        wraps = mo.DECAWM in self.mode
+        for cells in characters:
+            limit = right + 1 if cursor.x <= right else self.columns
+            full = self.full_at == (cursor.y, cursor.x)
+            if full or cursor.x + len(cells) > limit:
+                if wraps:
+                    self.index()
+                    cursor.x = left
+                    limit = right + 1
+                else:
+                    cursor.x = limit - len(cells)
+            row = self.rows[cursor.y]
+            if mo.IRM in self.mode:
+                after = row.cut(cursor.x, limit - len(cells))
+                row.paste(cursor.x + len(cells), after)
+            row.write(cursor.x, cells, cursor.style)
+            self.dirty.add(cursor.y)
+            cursor.x += len(cells)
+            self.full_at = None
+            if cursor.x >= limit and (limit < self.columns or not wraps):
+                cursor.x = limit - 1
+                self.full_at = (cursor.y, cursor.x) if wraps else None
 
     def draw_other(self, text: str) -> None:
         """Write characters whose width must be looked up, one by one."""
@@ -197,8 +233,17 @@ class WritingScreen(Grid):
         before = self.clusters.expand(row.text[x])
         if len(before) >= MAX_CLUSTER:
             return
-        row.text = row.text[:x] + self.clusters.intern(before + char) + row.text[x + 1 :]
+        cluster = self.clusters.intern(before + char)
+        row.text = row.text[:x] + cluster + row.text[x + 1 :]
         row.drawn = None
+        if (
+            char == VS16
+            and 2027 << 5 in self.mode
+            and is_pictograph(before[0])
+            and x + 1 == self.cursor.x < self.columns
+        ):
+            row.write(x, cluster + STUB, row.style_at(x))
+            self.cursor.x += 1
         self._after_joiner = char == ZWJ
         self.dirty.add(self.cursor.y)
         if self.cursor.x == 0:
@@ -212,6 +257,7 @@ class WritingScreen(Grid):
             self.cursor.x == 0
             and self.translation is None
             and self.margins is None
+            and self.sides is None
             and mo.IRM not in self.mode
             and mo.DECAWM in self.mode
             and self.cursor.style.bg < 0

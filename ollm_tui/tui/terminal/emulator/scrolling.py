@@ -1,0 +1,112 @@
+"""Scrolling: the region's lines, and what is between its side margins."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ollm_tui.tui.terminal.emulator.areas import Area, shift_lines
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
+from ollm_tui.tui.terminal.emulator.scrollback import Grid
+
+
+class ScrollingScreen(Grid):
+    """A grid whose lines move; at the primary screen's top they go into the scrollback."""
+
+    def scroll_up(self, count: int = 1) -> None:
+        """SU: remove lines at the region's top; from the primary screen's top into the scrollback."""
+        top, bottom = self.region()
+        count = min(count or 1, bottom - top + 1)
+        if self.sides is not None:
+            self._shift_lines(top, bottom, count)
+            return
+        rows = self.rows
+        if top > 0:
+            self.unwrap_line_above(top)
+        elif not self.alternate_screen:
+            self.add_to_scrollback(row.compact() for row in islice(rows, count))
+        del rows[top : top + count]
+        self._insert_blanks(bottom + 1 - count, count)
+        self._mark_region_dirty(top, bottom)
+
+    def scroll_down(self, count: int = 1) -> None:
+        """SD: remove lines at the region's bottom; they are lost."""
+        top, bottom = self.region()
+        if self.sides is not None:
+            self._shift_lines(top, bottom, -(count or 1))
+        else:
+            self._insert_rows(top, bottom, count or 1)
+
+    def _shift_lines(self, top: int, bottom: int, count: int) -> None:
+        left, right = self.side_edges()
+        shift_lines(self.rows, Area(top, left, bottom, right), count, self.pen_erase)
+        self._mark_region_dirty(top, bottom)
+
+    def _insert_rows(self, top: int, bottom: int, count: int) -> None:
+        count = min(count, bottom - top + 1)
+        self.unwrap_line_above(top)
+        self.unwrap_line_above(bottom + 1 - count)
+        del self.rows[bottom + 1 - count : bottom + 1]
+        self._insert_blanks(top, count)
+        self._mark_region_dirty(top, bottom)
+
+    def _delete_rows(self, top: int, bottom: int, count: int) -> None:
+        count = min(count, bottom - top + 1)
+        self.unwrap_line_above(top)
+        self.unwrap_line_above(bottom + 1)
+        del self.rows[top : top + count]
+        self._insert_blanks(bottom + 1 - count, count)
+        self._mark_region_dirty(top, bottom)
+
+    def _insert_blanks(self, y: int, count: int) -> None:
+        self.rows[y:y] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
+
+    def _mark_region_dirty(self, top: int, bottom: int) -> None:
+        if top == 0 and bottom == self.lines - 1:
+            self.mark_all_dirty()
+        else:
+            self.dirty.update(range(top, bottom + 1))
+
+    def insert_lines(self, count: int | None = None) -> None:
+        """IL: insert blank lines at the cursor, inside the region only."""
+        top, bottom = self.region()
+        if self.sides is not None:
+            self._shift_lines_below(-(count or 1))
+        elif top <= self.cursor.y <= bottom:
+            self._insert_rows(self.cursor.y, bottom, count or 1)
+            self.cursor.x = 0
+
+    def delete_lines(self, count: int | None = None) -> None:
+        """DL: delete lines at the cursor, inside the region only."""
+        top, bottom = self.region()
+        if self.sides is not None:
+            self._shift_lines_below(count or 1)
+        elif top <= self.cursor.y <= bottom:
+            self._delete_rows(self.cursor.y, bottom, count or 1)
+            self.cursor.x = 0
+
+    def _shift_lines_below(self, count: int) -> None:
+        top, bottom = self.region()
+        if top <= self.cursor.y <= bottom and self.is_between_sides():
+            self._shift_lines(self.cursor.y, bottom, count)
+            self.cursor.x = self.side_edges()[0]
+
+    def index(self) -> None:
+        """IND: move down; at the region's last line scroll. Clears a pending wrap."""
+        cursor = self.cursor
+        cursor.x = min(cursor.x, self.columns - 1)
+        bottom = self.lines - 1 if self.margins is None else self.margins.bottom
+        if cursor.y == bottom:
+            if self.sides is None or self.is_between_sides():
+                self.scroll_up()
+        elif cursor.y < self.lines - 1:
+            cursor.y += 1
+
+    def reverse_index(self) -> None:
+        """RI: move up; at the region's first line scroll down."""
+        cursor = self.cursor
+        cursor.x = min(cursor.x, self.columns - 1)
+        if cursor.y == self.region()[0]:
+            if self.is_between_sides():
+                self.scroll_down()
+        elif cursor.y > 0:
+            cursor.y -= 1
