@@ -6,10 +6,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyte
 from ptyprocess import PtyProcess, PtyProcessError
+
+QUIET = 0.8
+"""Seconds of silence before a deciding key: it counts after half a second without any other."""
 
 PROGRAM = Path(sys.executable).parent / "ollm-tui"
 
@@ -110,6 +114,16 @@ class OuterTerminal:
                 return
             await asyncio.sleep(0.02)
         raise AssertionError(f"the screen never showed {wanted!r}:\n{self.text}")
+
+    async def decide(self, key: str, done: str | Callable[[str], bool]) -> None:
+        """Press a deciding key after a silence, again where a slow screen had not counted it, until `done` is shown."""
+        for patience in (4.0, 6.0, 8.0):
+            await asyncio.sleep(QUIET)
+            await self.type(key)
+            with suppress(AssertionError):
+                await self.sees(done, patience)
+                return
+        await self.sees(done)
 
     async def ends(self, seconds: float = 40.0) -> int:
         """Wait for the program's end; its exit code."""

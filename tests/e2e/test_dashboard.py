@@ -14,10 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, sse
-from tests.e2e.outer import OuterTerminal
-
-ARMED = 0.8
-"""Seconds after which approve keys work: they are dead for half a second after the shown question changed."""
+from tests.e2e.outer import QUIET, OuterTerminal
 
 
 def says(text: str = "", *calls: tuple[str, dict[str, object]]) -> FakeReply:
@@ -86,22 +83,18 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         await terminal.sees("notes.txt")
         assert (workspace / "notes.txt").read_text() == "old words\n"
         await terminal.type("enter")
-        await asyncio.sleep(ARMED)
+        await asyncio.sleep(QUIET)
         await terminal.sees("1 of 3")
         assert (workspace / "notes.txt").read_text() == "old words\n"
         await terminal.type("y")
         await terminal.sees(lambda text: "Approve?  1 of 2" in text and "shell" in text)
-        await asyncio.sleep(ARMED)
-        await terminal.type("y")
-        await terminal.sees("again")
+        await terminal.decide("y", "again")
         assert not (workspace / "sum.txt").exists()
-        await asyncio.sleep(ARMED)
-        await terminal.type("y")
-        await terminal.sees(lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
-        await asyncio.sleep(ARMED)
+        await terminal.decide("y", lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
+        await asyncio.sleep(QUIET)
         await terminal.type("r", "it holds the only copy")
         await terminal.sees("it holds the only copy")
-        await asyncio.sleep(ARMED)
+        await asyncio.sleep(QUIET)
         await terminal.type("enter")
         await terminal.sees("All done, thank you.")
         await terminal.sees(lambda text: text.split()[0] == "IDLE")
@@ -130,12 +123,12 @@ async def test_every_action_can_be_done_by_keys_in_a_small_window(tmp_path: Path
         # change the arguments, have them judged, approve what is asked anew
         await terminal.type("f8")
         await terminal.sees("Approve?  1 of 1")
-        await asyncio.sleep(ARMED)
+        await asyncio.sleep(QUIET)
         await terminal.type("e")
         await terminal.sees('"content"')
         await terminal.type("f7", '{"path": "y.txt", "content": "as the person wants it"}', "^s")
         await terminal.sees("EDITED")
-        await asyncio.sleep(ARMED)
+        await asyncio.sleep(QUIET)
         assert not (workspace / "y.txt").exists()
         await terminal.type("y")
         await terminal.sees("Written.")
@@ -184,12 +177,8 @@ async def test_a_persons_keys_reach_a_command_that_waits_for_them(tmp_path: Path
         await terminal.sees("WAITING 1")
         await terminal.type("f8")
         await terminal.sees("Approve?  1 of 1")
-        await asyncio.sleep(ARMED)
-        await terminal.type("y")
-        await terminal.sees("again")
-        await asyncio.sleep(ARMED)
-        await terminal.type("y")
-        await terminal.sees(lambda text: terminal.state == "INPUT" and text.count("INPUT ^T") == 2)
+        await terminal.decide("y", "again")
+        await terminal.decide("y", lambda text: terminal.state == "INPUT" and text.count("INPUT ^T") == 2)
         await terminal.type("^t", "plums", "enter")
         await terminal.sees(lambda text: terminal.state == "INPUT" and "Password:" in text)
         await terminal.type("^]", "^t", "hunter2", "enter")
@@ -228,9 +217,7 @@ async def test_a_window_too_small_says_so_and_still_asks(tmp_path: Path) -> None
         await terminal.type("f8")
         await terminal.sees("Write x.txt")
         await terminal.type("pgdn", "pgdn")
-        await asyncio.sleep(ARMED)
-        await terminal.type("y")
-        await terminal.sees(lambda text: "Write x.txt" not in text)  # a window that changes takes a decision back
+        await terminal.decide("y", lambda text: "Write x.txt" not in text)  # a window that changes takes it back
         terminal.resize(120, 40)
         await terminal.sees("ok")
         assert (workspace / "x.txt").read_text() == "x"

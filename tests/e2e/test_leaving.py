@@ -15,13 +15,9 @@ import pytest
 from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from tests.core.shell.conftest import alive, until
-from tests.e2e.outer import OuterTerminal
+from tests.e2e.outer import QUIET, OuterTerminal
 
 JOB = "echo up; until [ -e stop ]; do echo tick; sleep 0.05; done; echo last words"
-
-
-QUIET = 0.8
-"""Seconds after which a key decides: half a second without any other."""
 
 
 @pytest.fixture
@@ -121,9 +117,7 @@ async def test_the_list_of_jobs_by_keys(folder: Path, columns: int, lines: int) 
     await terminal.sees(f"pid {job}, 2 processes")
     await terminal.type("x")
     await terminal.sees("End j1?")
-    await asyncio.sleep(QUIET)
-    await terminal.type("y")
-    await terminal.sees("KILLED")
+    await terminal.decide("y", "KILLED")
     assert not alive(job)
     await terminal.type("esc", "^q")
     assert await terminal.ends() == 0

@@ -199,11 +199,24 @@ async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[st
         ):
             assert words in here.text
         await here.arm()
-        await here.pilot.press(key)
-        await here.pilot.pause(0.2)
+        await here.press(key)
         assert here.backend.settled == settled
         assert here.app._exit is bool(settled)
         assert here.app.holder.closing_lines == (("words for the terminal",) if settled else ())
+
+
+@pytest.mark.parametrize("word", ["yes, go ahead", "leave it"])
+async def test_the_first_letter_of_a_message_does_not_quit(word: str) -> None:
+    async with stage((80, 24)) as here:
+        here.backend.live = UnfinishedWork(("A turn is running.",), (SERVER,))
+        await here.press("ctrl+q")
+        await here.arm()
+        await here.burst(*word)
+        await here.settle()
+        assert isinstance(here.app.screen, QuitScreen) and here.backend.settled == []
+        await here.arm()
+        await here.press(word[0])
+        assert here.backend.settled == [{"y": "ended", "l": "left"}[word[0]]]
 
 
 async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None:

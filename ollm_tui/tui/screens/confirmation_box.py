@@ -18,8 +18,9 @@ from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import BURST_SECONDS, QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
+from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
 from ollm_tui.tui.screens.confirmation_text import head_layout
+from ollm_tui.tui.screens.question_screens import after_burst
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
@@ -202,8 +203,7 @@ class ConfirmationBox(Vertical):
 
     def after_burst(self, act: Callable[[], None]) -> None:
         """Do what the press that is handled decides, unless another key follows at once."""
-        held = self.guard.hold()
-        self.set_timer(BURST_SECONDS, lambda: act() if self.guard.stands(held) else None)
+        after_burst(self, self.guard, act)
 
     def draw_when_ready(self) -> None:
         """Draw again once the keys count."""

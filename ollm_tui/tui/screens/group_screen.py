@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,11 +18,12 @@ from textual.widgets import Input
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import BURST_SECONDS, QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
 from ollm_tui.tui.question_groups import group_questions, rule_wording
 from ollm_tui.tui.screens.group_rule import RuleForm
 from ollm_tui.tui.screens.group_text import ESC, head_lines, list_keys, reason_keys
+from ollm_tui.tui.screens.question_screens import after_burst
 from ollm_tui.tui.styled_text import StyledLine, line
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.question_list import QuestionList, question_row
@@ -218,7 +219,7 @@ class GroupScreen(ModalScreen[str | None]):
         """Save the rule as its effect is shown; the questions it allows are approved."""
         ready = self.guard.press(("rule", self._rule.shown), whole=True) is Readiness.READY
         if self._rule.display and self._rule.can_be_saved and ready:
-            self._after_burst(self._save_rule)
+            after_burst(self, self.guard, self._save_rule)
         else:
             self.rearm()
 
@@ -278,7 +279,7 @@ class GroupScreen(ModalScreen[str | None]):
         return self.guard.press(self._decision(verb), whole=True, twice=twice) is Readiness.READY
 
     def _decide(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None = None) -> None:
-        self._after_burst(lambda: self._send(item_ids, approved=approved, reason=reason))
+        after_burst(self, self.guard, lambda: self._send(item_ids, approved=approved, reason=reason))
 
     def _send(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None) -> None:
         self._answered = True
@@ -288,11 +289,6 @@ class GroupScreen(ModalScreen[str | None]):
             self._leave_form()
         self.post_message(DecideGroup(item_ids, approved, reason))
         self.rearm()
-
-    def _after_burst(self, act: Callable[[], None]) -> None:
-        """Do what the press that is handled decides, unless another key follows at once."""
-        held = self.guard.hold()
-        self.set_timer(BURST_SECONDS, lambda: act() if self.guard.stands(held) else None)
 
     def _leave_form(self) -> None:
         self._denying = ()

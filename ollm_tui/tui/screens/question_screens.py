@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import ClassVar, TypeVar
 
@@ -10,13 +11,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.decisions import BURST_SECONDS, DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import TrustFiles
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
@@ -26,6 +28,17 @@ from ollm_tui.tui.widgets.tab_strip import state_words
 from ollm_tui.tui.widgets.text_box import TextBox
 
 Answer = TypeVar("Answer")
+
+
+def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], object]) -> None:
+    """Do what the press that is handled decides, unless another key follows at once: it may begin a paste."""
+    held = guard.hold()
+
+    def act_if_it_stands() -> None:
+        if guard.stands(held):
+            act()
+
+    owner.set_timer(BURST_SECONDS, act_if_it_stands)
 
 
 class GuardedScreen(ModalScreen[Answer]):
@@ -46,6 +59,10 @@ class GuardedScreen(ModalScreen[Answer]):
             wait = "Read it to its end" if readiness is Readiness.UNREAD else "Wait a moment"
             self.notify(f"{wait}, then press the key.", markup=False, timeout=2)
         return readiness is Readiness.READY
+
+    def decide(self, act: Callable[[], object]) -> None:
+        """Do what a key that may decide decides, unless another key follows at once."""
+        after_burst(self, self.guard, lambda: act() if self.is_current else None)
 
 
 @register_keys(KeyGroup.DIALOGS, 1)
@@ -77,8 +94,12 @@ class YesNoScreen(GuardedScreen[bool]):
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
-        if self.is_current and (not yes or self.may("yes")):
-            self.dismiss(yes)
+        if not self.is_current:
+            return
+        if not yes:
+            self.dismiss(False)
+        elif self.may("yes"):
+            self.decide(lambda: self.dismiss(True))
 
 
 CONFIG_MEANING = (
@@ -151,10 +172,13 @@ class TrustScreen(GuardedScreen[None]):
         """Answer; an approval that comes too early is ignored."""
         if not self.is_current:
             return
-        if yes:
-            if not self.may("trust", whole=True):
-                return
-            self.post_message(TrustFiles(self._files))
+        if not yes:
+            self.dismiss()
+        elif self.may("trust", whole=True):
+            self.decide(self._trust)
+
+    def _trust(self) -> None:
+        self.post_message(TrustFiles(self._files))
         self.dismiss()
 
 
@@ -223,8 +247,10 @@ class QuitScreen(GuardedScreen[QuitChoice | None]):
         """Close with the chosen answer."""
         if not self.is_current or (answer == QuitChoice.LEAVE and not self._can_leave):
             return
-        if not answer or self.may(answer):
-            self.dismiss(QuitChoice(answer) if answer else None)
+        if not answer:
+            self.dismiss(None)
+        elif self.may(answer):
+            self.decide(lambda: self.dismiss(QuitChoice(answer)))
 
 
 def _job_line(job: CommandStatus, now: float) -> StyledLine:

@@ -109,7 +109,10 @@ class RewindScreen(PlanScreen[RewindChoice | None]):
             if not self._plan.works:
                 self.notify(NO_FILES, markup=False)
                 return
-        self.dismiss(RewindChoice(self._chosen, Scope(scope)))
+            choice = RewindChoice(self._chosen, Scope(scope))
+            self.decide(lambda: self.dismiss(choice))
+        else:
+            self.dismiss(RewindChoice(self._chosen, Scope.CONVERSATION))
 
     def action_close(self) -> None:
         """Close without a choice."""

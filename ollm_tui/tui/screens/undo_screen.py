@@ -166,7 +166,11 @@ class UndoScreen(PlanScreen[None]):
         if not self._plan.works:
             self.notify("There is nothing here that can be undone.", markup=False)
         elif self.may("undo"):
-            self.post_message(ApplyUndo(self._plan.wanted))
+            self.decide(lambda: self._undo(self._plan))
+
+    def _undo(self, plan: UndoPlan | None) -> None:
+        if plan is not None:
+            self.post_message(ApplyUndo(plan.wanted))
             self._plan = None
 
     def action_turn(self) -> None:
