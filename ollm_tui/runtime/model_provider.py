@@ -6,7 +6,11 @@ Each is loaded when it is chosen: together they take as much memory as the rest 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import logging
 import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +23,12 @@ from ollm_tui.agent.providers.server_address import ServerAddress, ollama_addres
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+KEYRING_SERVICE = "ollm-tui"
+KEYRING_SECONDS = 10.0
+"""How long the keyring is waited for; a locked one asks the person in a window."""
 
 REMOTE_SECONDS = 1.0
 """How long an address beyond this machine is waited for, at least."""
@@ -77,7 +87,7 @@ async def choose_provider(
     settings: Settings, options: Options, usual: Sequence[ProbeTarget] = USUAL_TARGETS
 ) -> ChosenProvider:
     """Return the provider; raise ConfigurationError where what was asked for cannot be had."""
-    key = settings.api_key.get_secret_value() if settings.api_key else None
+    key = await key_of(settings)
     try:
         match settings.provider:
             case "ollama":
@@ -94,6 +104,33 @@ async def choose_provider(
                 return await _probed(settings, key, usual)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+
+
+async def key_of(settings: Settings) -> str | None:
+    """Return the key for the server that the person named: as set, else as the system's keyring has it.
+
+    The keyring is asked by a process of its own without a terminal, as some ask for a password there, and not in the
+    workspace, whose files must not be taken for the package.
+    """
+    if settings.api_key is not None:
+        return settings.api_key.get_secret_value()
+    if settings.base_url is None or importlib.util.find_spec("keyring") is None:
+        return None
+    command = (sys.executable, "-P", "-m", "keyring", "get", KEYRING_SERVICE, settings.base_url)
+    child = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, cwd="/", start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(KEYRING_SECONDS):
+            answer, _ = await child.communicate()
+    except TimeoutError:
+        log.warning("the keyring did not answer within %s s", KEYRING_SECONDS)
+        return None
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    return answer.decode("utf-8", "replace").strip() or None if child.returncode == 0 else None
 
 
 def ollama_host() -> str | None:

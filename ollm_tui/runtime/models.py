@@ -23,6 +23,7 @@ from ollm_tui.runtime.model_provider import (
     FoundServer,
     ProbeTarget,
     ServerKind,
+    key_of,
     ollama_host,
     probe_servers,
     probe_targets,
@@ -89,7 +90,8 @@ async def offered_models(settings: Settings, usual: Sequence[ProbeTarget] = USUA
         own = ProbeTarget("your server", kind, given=_address(kind, settings.base_url))
         targets = (own, *(target for target in targets if target.address.url != own.address.url))
     servers = await probe_servers(targets=targets)
-    found = await asyncio.gather(*(_models_of(server, settings) for server in servers))
+    key = await key_of(settings)
+    found = await asyncio.gather(*(_models_of(server, settings, key) for server in servers))
     return tuple(model for models in found for model in models)
 
 
@@ -108,10 +110,12 @@ def choose(models: Sequence[OfferedModel], name: str) -> OfferedModel:
 
 async def switch_model(runtime: Runtime, model: OfferedModel) -> None:
     """Take another model for the session, between two turns. Raises RuntimeError while one runs."""
+    settings = runtime.core.configuration.settings
+    key = await key_of(settings)
     if runtime.agent.busy:
         raise RuntimeError("A turn is running. Stop it first (Esc twice), then choose the model.")
     before = runtime.agent.provider
-    runtime.agent.use(_provider(model.server, runtime.core.configuration.settings, model.info.name))
+    runtime.agent.use(_provider(model.server, settings, model.info.name, key))
     await before.aclose()
     words = f"The model is now {visible(model.info.name)} ({model.server.label} at {model.server.base_url})."
     if model.calls_tools is False:
@@ -119,8 +123,8 @@ async def switch_model(runtime: Runtime, model: OfferedModel) -> None:
     runtime.stream.publish(NoticeEvent(text=words))
 
 
-async def _models_of(server: FoundServer, settings: Settings) -> list[OfferedModel]:
-    provider = _provider(server, settings, None)
+async def _models_of(server: FoundServer, settings: Settings, key: str | None) -> list[OfferedModel]:
+    provider = _provider(server, settings, None, key)
     try:
         infos = await provider.list_models()
         if not isinstance(provider, OllamaProvider):
@@ -161,9 +165,8 @@ def _address(kind: ServerKind, url: str) -> ServerAddress:
     return ollama_address(url) if kind is ServerKind.OLLAMA else openai_address(url)
 
 
-def _provider(server: FoundServer, settings: Settings, model: str | None) -> Provider:
+def _provider(server: FoundServer, settings: Settings, model: str | None, key: str | None) -> Provider:
     """Return the provider of a server; the person's key goes to the server they named alone."""
-    key = settings.api_key.get_secret_value() if settings.api_key else None
     given = None if settings.base_url is None else _address(server.kind, settings.base_url).url
     own_key, options = key if given == server.base_url else None, settings.model_options
     if server.kind is ServerKind.OLLAMA:

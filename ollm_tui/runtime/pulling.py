@@ -17,7 +17,7 @@ from ollm_tui.agent.providers.server_address import ollama_address
 from ollm_tui.config import Settings
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import visible
-from ollm_tui.runtime.model_provider import ollama_host
+from ollm_tui.runtime.model_provider import key_of, ollama_host
 
 PULL_PATH = "api/pull"
 QUIET_SECONDS = 600.0
@@ -85,7 +85,7 @@ async def pull_model(
     own = settings.base_url if settings.provider == "ollama" else None
     connection = HttpConnection(
         ollama_address(own or ollama_host()),
-        api_key=settings.api_key.get_secret_value() if own and settings.api_key else None,
+        api_key=await key_of(settings) if own else None,
         timeouts=Timeouts(idle=QUIET_SECONDS),
         remedy="Models are pulled by Ollama: start it (`ollama serve`), or set OLLAMA_HOST to where it runs.",
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from ollm_tui.config import Settings, effective_toml, load_settings
 from ollm_tui.options import Options
 from ollm_tui.runtime import ConfigurationError
-from ollm_tui.runtime.model_provider import choose_provider
+from ollm_tui.runtime.model_provider import choose_provider, key_of
 from tests.agent.providers.collecting import asking, collect
 from tests.agent.providers.fake_server import FakeServer, json_reply, ndjson, sse, wire_fixture
 
@@ -98,3 +100,33 @@ async def test_what_is_set_for_a_model_goes_to_servers_of_openais_kind(tmp_path:
         assert first["chat_template_kwargs"] == {"enable_thinking": False} and "tools" not in first
         assert "chat_template_kwargs" not in third
         await provider.aclose()
+
+
+KEYRING = """
+import os, sys
+if sys.argv[1:3] != ["get", "ollm-tui"] or os.getcwd() != "/" or sys.stdin.read():
+    sys.exit(2)
+if not sys.argv[3].startswith("http://127.0.0.1"):
+    sys.exit(1)
+print("sk-from-ring")
+"""
+
+
+async def test_the_key_comes_from_the_keyring_for_the_server_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "keyring").mkdir()
+    (tmp_path / "keyring" / "__init__.py").touch()
+    (tmp_path / "keyring" / "__main__.py").write_text(KEYRING)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    async with FakeServer() as server:
+        server.always("/v1/models", json_reply({"object": "list", "data": [{"id": "local"}]}))
+        settings = Settings.model_validate({"provider": "openai", "base_url": server.url})
+        provider = (await choose_provider(settings, Options())).provider
+        await provider.list_models()
+        assert server.requests[-1].headers["authorization"] == "Bearer sk-from-ring"
+        await provider.aclose()
+    assert await key_of(settings.model_copy(update={"base_url": "https://example.com/v1"})) is None
+    assert await key_of(settings.model_copy(update={"api_key": SecretStr("own")})) == "own"
+    assert "sk-from-ring" not in caplog.text
