@@ -171,6 +171,8 @@ class AuditLog:
         with self._store.write(SCHEMA) as db:
             number, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
             gap = self._replacement(db) or self._set_back(db, ChainEnd(number, digest))
+            if not gap and not (lines and lines[0][1].event is AuditEvent.GAP):  # whose writer has counted them itself
+                gap = self._unwritten()
             for time, entry in (*gap, *lines):
                 text = _stored(time, entry)
                 number, digest = number + 1, digest_of_line(digest, number + 1, text)
@@ -196,9 +198,22 @@ class AuditLog:
         with self._store.read(SCHEMA) as db:
             broken = first_broken(db) or missing_before(db, kept)
             last = db.execute("SELECT number FROM audit_end").fetchone()
+        number = last[0] if last else 0
         if broken is None and self._store.set_aside is not None:
-            return BrokenLine(last[0] if last else 0, _replaced(self._store.set_aside.kept_as))
+            return BrokenLine(number, _replaced(self._store.set_aside.kept_as))
+        if broken is None and (missing := self._end_file.missing() if self._end_file else 0):
+            return BrokenLine(number + 1, f"it is missing; {_lines(missing)} could not be written")
         return broken
+
+    def note_missing(self, lines: int) -> None:
+        """Count lines that could not be written, beside the store: who writes next puts a gap in their place."""
+        if self._end_file is not None:
+            self._end_file.add_missing(lines)
+
+    def _unwritten(self) -> list[tuple[str, AuditEntry]]:
+        missing = self._end_file.missing() if self._end_file else 0
+        what = f"{_lines(missing)} could not be written by a process that has ended"
+        return [(iso_time(self._clock.now()), _gap(what))] if missing else []
 
     def _replacement(self, db: sqlite3.Connection) -> list[tuple[str, AuditEntry]]:
         """Return the line about a store that was replaced, unless the log has it."""
@@ -240,8 +255,7 @@ class AuditWriter:
         """How many of the last lines could not be written, and why; empty where none is missing."""
         if self._failure is None:
             return ""
-        lines = "1 line" if self._missing == 1 else f"{self._missing} lines"
-        return f"{lines} could not be written: {self._failure.message}"
+        return f"{_lines(self._missing)} could not be written: {self._failure.message}"
 
     @property
     def is_stuck(self) -> bool:
@@ -256,6 +270,7 @@ class AuditWriter:
         except StorageFailed as failure:
             self._queue.clear()
             self._missing, self._failure = self._missing + 1, self._failure or failure
+            self._log.note_missing(1)
 
     async def written(self) -> None:
         """Wait until all lines recorded so far are written. Raises StorageFailed, after WRITTEN_SECONDS too."""
@@ -279,6 +294,7 @@ class AuditWriter:
             self._log.append_at(*gap, *lines)
         except StorageFailed as failure:
             self._missing, self._failure = self._missing + len(lines), failure
+            self._log.note_missing(len(lines))
             raise
         self._missing, self._failure, self._is_late = 0, None, False
 
@@ -301,6 +317,10 @@ def deciding_line(explanation: Explanation) -> TraceLine | None:
 
 def _replaced(kept_as: Path) -> str:
     return f"the store was damaged and replaced here; lines may be missing. It is kept as {kept_as.name}"
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"
 
 
 def _gap(outcome: str) -> AuditEntry:

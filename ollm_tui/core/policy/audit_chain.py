@@ -40,7 +40,9 @@ class ChainEnd(NamedTuple):
 class EndFile:
     """Keeps the log's end outside the store, which so cannot be replaced or set back unnoticed.
 
-    A file without the log, or the log without its file, tells nothing: somebody who removes both goes unnoticed.
+    Behind the end it counts the lines that could not be written since: it is as long each time, so that it can be
+    written in place where the disk is full. A file without the log, or the log without its file, tells nothing:
+    somebody who removes both goes unnoticed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,18 +57,31 @@ class EndFile:
     def read(self) -> ChainEnd | None:
         """Return the end last kept; None where there is none."""
         with suppress(OSError, ValueError):
-            number, digest = self._path.read_text("ascii").split()
+            number, digest, *_ = self._path.read_text("ascii").split()
             return ChainEnd(int(number), digest)
         return None
 
+    def missing(self) -> int:
+        """Return how many lines could not be written behind the end."""
+        with suppress(OSError, ValueError, IndexError):
+            return int(self._path.read_text("ascii").split()[2])
+        return 0
+
+    def add_missing(self, lines: int) -> None:
+        """Count lines that could not be written."""
+        self._write(self.read() or ChainEnd(0, "-"), self.missing() + lines)
+
     def write(self, end: ChainEnd) -> None:
         """Keep an end; where that cannot be, the lines in the store are all there is."""
+        self._write(end, 0)
+
+    def _write(self, end: ChainEnd, missing: int) -> None:
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                # As long each time, in one write: a reader never sees half of it.
-                os.write(descriptor, f"{end.number:>20} {end.digest:>64}\n".encode("ascii"))
+                # In one write: a reader never sees half of it.
+                os.write(descriptor, f"{end.number:>20} {end.digest:>64} {missing:>10}\n".encode("ascii"))
             finally:
                 os.close(descriptor)
 

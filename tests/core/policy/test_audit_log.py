@@ -262,6 +262,41 @@ def test_verify_knows_that_lines_are_missing_even_where_the_chain_is_whole(
     assert "before this one" in json.loads(capsys.readouterr().out)["reason"]
 
 
+LOSES_LINES = """
+import os, resource, signal
+from ollm_tui.core.base.app_dirs import data_dir
+from ollm_tui.core.policy.audit import AuditLog, AuditWriter
+from ollm_tui.core.policy.audit_chain import EndFile
+from ollm_tui.core.storage.store import Store
+from tests.core.policy.test_audit_log import LINE
+
+store = Store(data_dir() / "ollm.db")
+writer = AuditWriter(AuditLog(store, end_file=EndFile.of_store(store.path)))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # as a disk that is full: files cannot grow
+for _ in range(9):
+    writer.record(LINE)
+    writer.flush()
+print(writer.missing, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_lines_that_a_process_could_not_write_before_it_was_killed_are_missed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_lines(3)
+    lost = subprocess.run([sys.executable, "-c", LOSES_LINES], capture_output=True, text=True, check=False)
+    assert lost.stdout.startswith("9 lines could not be written: "), lost.stderr
+    assert main(["policy", "log", "--verify"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["line"], said["reason"]) == (4, "it is missing; 9 lines could not be written")
+    write_lines(1)
+    assert main(["policy", "log", "--verify"]) == 1, "what is written later does not hide it"
+    said = json.loads(capsys.readouterr().out)
+    assert (said["line"], said["reason"]) == (4, "9 lines could not be written by a process that has ended")
+
+
 def test_a_log_from_before_the_end_was_kept_is_as_it_was_written() -> None:
     store = Store(data_dir() / "ollm.db")
     AuditLog(store).append(LINE)
