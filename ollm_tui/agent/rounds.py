@@ -104,7 +104,7 @@ class Rounds:
         """Return whether the model takes images; None where nobody tells."""
         provider = self._provider()
         try:
-            return await provider.takes_images() if isinstance(provider, wire.SeeingProvider) else False
+            return await provider.takes_images() if isinstance(provider, wire.ServerProvider) else False
         except wire.ProviderError:
             return None
 
@@ -119,10 +119,14 @@ class Rounds:
 
     async def _request(self, signal: AbortSignal) -> Reply:
         """Send one request that fits into the window."""
+        provider = self._provider()
+        if self.context.limit is None and isinstance(provider, wire.ServerProvider):
+            # which tools it is offered depends on it, and the prompt must begin with the same ones in every request
+            await signal.guard(provider.find_window())
         tools = self._offered()
         size = await self.context.make_room(self.history, tools, signal)
         request = wire.ChatRequest(messages=tuple(self.history), tools=tools, estimated_tokens=size)
-        return await collect_reply(self._provider(), request, self._stream, signal, self._keep)
+        return await collect_reply(provider, request, self._stream, signal, self._keep)
 
     async def _shorten(self, error: wire.ProviderError, signal: AbortSignal) -> bool:
         """Make room after the server found a request too large; return whether there was something to shorten."""

@@ -20,12 +20,14 @@ from ollm_tui.agent.compaction import FILES, FIRST, HEADING, LAST, summary_by_ru
 from ollm_tui.agent.context import FEW_TOOLS
 from ollm_tui.agent.events import CompactedEvent, ContextDroppedEvent, ErrorEvent, Event, NoticeEvent, UsageEvent
 from ollm_tui.agent.providers import provider as wire
+from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import ProviderDescription
 from ollm_tui.agent.session.history import restore_history
 from ollm_tui.agent.session.reading import read_log
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, open_runtime
+from tests.agent.providers.fake_server import FakeServer, json_reply, sse
 from tests.agent.test_loop import conversation
 
 
@@ -245,6 +247,19 @@ async def test_the_person_compacts_with_a_wish(tmp_path: Path) -> None:
         assert len(of(events, CompactedEvent)) == 1
         rows = runtime.agent.context_parts()
         assert sum(row.tokens for row in rows) > 0 and any("tools" in row.name for row in rows)
+
+
+async def test_the_first_request_is_made_for_the_window_that_the_server_tells(tmp_path: Path) -> None:
+    """Else the second one has other tools, and the server reads the whole prompt anew."""
+    chat = "/v1/chat/completions"
+    async with FakeServer() as server, conversation(tmp_path, []) as (runtime, _):
+        server.always("/v1/models", json_reply({"object": "list", "data": [{"id": "local", "meta": {"n_ctx": 3072}}]}))
+        server.always(chat, sse({"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}, "[DONE]"))
+        runtime.agent.use(OpenAIProvider(server.url))
+        for ask in ("One.", "Two."):
+            await runtime.agent.run_turn(ask)
+        first, second = ([tool["function"]["name"] for tool in body["tools"]] for body in server.bodies(chat))
+        assert first == second and set(first) == set(FEW_TOOLS)
 
 
 async def test_the_person_drops_items_and_a_resumed_session_agrees(tmp_path: Path) -> None:

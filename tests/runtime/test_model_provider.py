@@ -93,7 +93,7 @@ async def test_what_is_set_for_a_model_goes_to_servers_of_openais_kind(tmp_path:
         own = settings.model_copy(update={"provider": "openai", "model": "plain", "base_url": server.url})
         provider = (await choose_provider(own, Options())).provider
         assert provider.describe().context_window == 4096 and not provider.describe().takes_tools
-        assert "offered no tools" in (await collect(provider, asking())).notices[0]
+        assert "offered no tools" in (await collect(provider, asking(tools=()))).notices[0]
         got = await collect(provider, asking())
         assert got.text == "Hello" and "no effect" in got.notices[0]
         first, _, third = server.bodies(chat)

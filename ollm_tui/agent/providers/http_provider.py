@@ -41,6 +41,7 @@ _OPENING_BYTES = 64
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
 
 
+_ANY_TOOLS = (ToolSchema("any", "", {}),)
 _NO_SCHEMA = re.compile(r"schema|response_format|grammar|\bformat\b", re.IGNORECASE)
 
 
@@ -163,6 +164,8 @@ class HttpProvider(ABC):
         """Notices that are given once."""
         self._sees: dict[str, bool | None] = {}
         """Whether each model takes images, as far as the server tells."""
+        self._found: list[str] = []
+        """Notices of what was found out about the model, until they are given."""
         self._chosen = ""
         """The notice that a model was chosen, until it is given."""
         self._prompted: set[str] = set()
@@ -190,11 +193,14 @@ class HttpProvider(ABC):
             yield ProviderNotice(self._chosen)
             self._chosen = ""
         offered = self._with_options(request, model)
-        notices = [NO_TOOLS.format(shown(model))] if request.tools and not offered.tools else []
+        notices = [NO_TOOLS.format(shown(model))] if self._options_of(model).tools is ToolsMode.NONE else []
         if has_images(offered.messages):
             offered, left_out = await signal.guard(self._with_images(offered, model))
             notices += left_out
-        for notice in (*self._untold(notices), *await signal.guard(self._settle(model, offered))):
+        self._found += await signal.guard(self._settle(model, offered))
+        notices += self._found
+        self._found = []
+        for notice in self._untold(notices):
             yield ProviderNotice(notice)
         if await signal.guard(self._must_load(model)):
             yield ModelLoading(model)
@@ -214,6 +220,11 @@ class HttpProvider(ABC):
                     raise
             if notice:
                 yield ProviderNotice(notice)
+
+    async def find_window(self) -> None:
+        """Learn the window of the model in use, before its first request. Raises ProviderError."""
+        model = await self._choose()
+        self._found += await self._settle(model, self._with_options(ChatRequest((), _ANY_TOOLS), model))
 
     async def takes_images(self, model: str | None = None) -> bool | None:
         """Return whether a model takes images; None where the server does not tell. Raises ProviderError."""

@@ -312,8 +312,12 @@ class ProviderDescription:
 
 
 @runtime_checkable
-class SeeingProvider(Protocol):
-    """A provider whose models may take images."""
+class ServerProvider(Protocol):
+    """A provider that can ask a server about its model."""
+
+    async def find_window(self) -> None:
+        """Learn the window of the model in use, before its first request. Raises ProviderError."""
+        ...
 
     async def takes_images(self) -> bool | None:
         """Return whether the model in use does; None where the server does not tell. Raises ProviderError."""
@@ -325,7 +329,7 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """`ollama`, `openai`, `offline`, `scripted`."""
+        """`ollama`, `openai`, `embedded`, `offline`, `scripted`."""
         ...
 
     @property
