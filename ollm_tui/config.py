@@ -131,7 +131,7 @@ class ModelSettings(ConfigTable):
         return ModelOptions(self.num_ctx, self.temperature, self.think, self.tools, self.images)
 
 
-ProviderName = Literal["ollama", "openai", "offline", "scripted"]
+ProviderName = Literal["ollama", "openai", "embedded", "offline", "scripted"]
 
 
 class Settings(ConfigTable):

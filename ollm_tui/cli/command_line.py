@@ -40,7 +40,7 @@ COMMANDS_HELP = (
     " hooks, skills, commands, models, help; each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
-PROVIDERS = ("ollama", "openai", "offline", "scripted")
+PROVIDERS = ("ollama", "openai", "embedded", "offline", "scripted")
 
 _WITH_VALUE = frozenset(
     {

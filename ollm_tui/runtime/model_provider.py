@@ -14,6 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -47,6 +48,8 @@ class ServerKind(StrEnum):
 
     OLLAMA = "ollama"
     OPENAI = "openai"
+    EMBEDDED = "embedded"
+    """A file, run by a process of ours; its address is the path."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ async def choose_provider(
                 if settings.base_url is None:
                     raise ConfigurationError("Provider openai needs an address: give --base-url or set base_url.")
                 return ChosenProvider(_openai(settings.base_url, settings, key))
+            case "embedded":
+                return ChosenProvider(embedded(Path(settings.model or "").expanduser(), settings))
             case "offline":
                 return ChosenProvider(_offline())
             case "scripted":
@@ -221,6 +226,17 @@ def _openai(base_url: str, settings: Settings, key: str | None) -> Provider:
 
     window, options = settings.num_ctx, settings.model_options
     return OpenAIProvider(base_url, settings.model, key, context_window=window, options=options)
+
+
+def embedded(path: Path, settings: Settings) -> Provider:
+    """Return the provider of a GGUF file; raise ConfigurationError where it cannot be run."""
+    from ollm_tui.agent.providers.embedded import EmbeddedProvider, embedded_is_installed
+
+    if not embedded_is_installed():
+        raise ConfigurationError("Provider embedded needs xllamacpp: pip install 'ollm-tui[embedded]'.")
+    if not path.is_file():
+        raise ConfigurationError("Provider embedded needs a GGUF file: give its path with --model, or set model.")
+    return EmbeddedProvider(path, settings.num_ctx, options=settings.model_options)
 
 
 def _offline() -> Provider:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -18,11 +19,13 @@ from ollm_tui.agent.providers.server_address import ServerAddress, ollama_addres
 from ollm_tui.config import Settings
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
+from ollm_tui.runtime.gguf_files import gguf_files
 from ollm_tui.runtime.model_provider import (
     USUAL_TARGETS,
     FoundServer,
     ProbeTarget,
     ServerKind,
+    embedded,
     key_of,
     ollama_host,
     probe_servers,
@@ -92,7 +95,7 @@ async def offered_models(settings: Settings, usual: Sequence[ProbeTarget] = USUA
     servers = await probe_servers(targets=targets)
     key = await key_of(settings)
     found = await asyncio.gather(*(_models_of(server, settings, key) for server in servers))
-    return tuple(model for models in found for model in models)
+    return (*(model for models in found for model in models), *await asyncio.to_thread(_in_files))
 
 
 def choose(models: Sequence[OfferedModel], name: str) -> OfferedModel:
@@ -121,6 +124,15 @@ async def switch_model(runtime: Runtime, model: OfferedModel) -> None:
     if model.calls_tools is False:
         words += " It cannot call tools: it can talk, but do nothing."
     runtime.stream.publish(NoticeEvent(text=words))
+
+
+def _in_files() -> list[OfferedModel]:
+    """Return the models in files, where they can be run. Blocks."""
+    from ollm_tui.agent.providers.embedded import embedded_is_installed
+
+    files = gguf_files() if embedded_is_installed() else ()
+    servers = ((FoundServer("file", ServerKind.EMBEDDED, str(file.path), (file.name,)), file) for file in files)
+    return [OfferedModel(server, ModelInfo(file.name, size=file.size)) for server, file in servers]
 
 
 async def _models_of(server: FoundServer, settings: Settings, key: str | None) -> list[OfferedModel]:
@@ -167,6 +179,8 @@ def _address(kind: ServerKind, url: str) -> ServerAddress:
 
 def _provider(server: FoundServer, settings: Settings, model: str | None, key: str | None) -> Provider:
     """Return the provider of a server; the person's key goes to the server they named alone."""
+    if server.kind is ServerKind.EMBEDDED:
+        return embedded(Path(server.base_url), settings)
     given = None if settings.base_url is None else _address(server.kind, settings.base_url).url
     own_key, options = key if given == server.base_url else None, settings.model_options
     if server.kind is ServerKind.OLLAMA:

@@ -12,6 +12,7 @@ from ollm_tui.agent.events import ErrorEvent, Event, ModelLoadingEvent, NoticeEv
 from ollm_tui.cli import main
 from ollm_tui.config import Settings
 from ollm_tui.core.base.results import JsonObject
+from ollm_tui.runtime.gguf_files import gguf_files
 from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind
 from ollm_tui.runtime.models import ModelNotFoundError, choose, offered_models, switch_model
 from tests.agent.providers.fake_server import FakeServer, json_reply, ndjson, sse
@@ -140,3 +141,38 @@ async def test_the_command_line_prints_json(
         assert await asyncio.to_thread(main, ["models", "list", "--json"]) == 0
         rows: list[JsonObject] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [row["name"] for row in rows] == ["qwen3:8b", "tiny:1b"] and rows[0]["loaded"] is True
+
+
+def test_files_are_found_where_people_have_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OLLAMA_MODELS", raising=False)
+    studio, own, ollama_folder = tmp_path / ".lmstudio/models/a/b", tmp_path / "models", tmp_path / ".ollama/models"
+    manifest = ollama_folder / "manifests/registry.ollama.ai/library/qwen3/8b"
+    for folder in (studio, own, ollama_folder / "blobs", manifest.parent):
+        folder.mkdir(parents=True)
+    files = ("tiny.Q4.gguf", "mmproj-tiny.gguf", "big-00002-of-00003.gguf")
+    for path in (*(studio / name for name in files), own / "mine.GGUF", ollama_folder / "blobs/sha256-ab"):
+        path.write_bytes(b"GGUF and more")
+    (own / "linked.gguf").symlink_to(own / "mine.GGUF")
+    (own / "text.gguf").write_text("words")
+    layers = [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:ab"}, {"digest": "sha256:../x"}]
+    manifest.write_text(json.dumps({"layers": layers}))
+    (manifest.parent / "broken").write_text("{")
+    found = gguf_files(tmp_path)
+    assert [(file.name, file.size) for file in found] == [("tiny.Q4", 13), ("linked", 13), ("qwen3:8b", 13)]
+
+
+async def test_files_are_offered_where_they_can_be_run_and_taken_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `embedded`")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OLLM_PROBE", "0")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mine.gguf").write_bytes(b"GGUF and more")
+    models = await offered_models(Settings())
+    [mine] = [model for model in models if model.info.name == "mine"]
+    assert str(mine) == f"mine  0.0 GB  (file at {tmp_path}/models/mine.gguf)"
+    async with conversation(tmp_path, []) as (runtime, _):
+        await switch_model(runtime, mine)
+        described = runtime.agent.provider.describe()
+        assert (described.provider, described.model, described.context_window) == ("embedded", "mine", 8192)

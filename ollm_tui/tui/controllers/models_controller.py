@@ -93,9 +93,12 @@ class ModelsController:
 
     async def connect(self) -> None:
         """Look for servers again, and take the first model where none is in use."""
+        from ollm_tui.runtime.model_provider import ServerKind
         from ollm_tui.runtime.models import offered_models, switch_model
 
-        models = await offered_models(self._runtime.core.configuration.settings)
+        offered = await offered_models(self._runtime.core.configuration.settings)
+        # a file is run because the person wants that: it may take all memory there is
+        models = [model for model in offered if model.server.kind is not ServerKind.EMBEDDED]
         if not models:
             words = (
                 "No model server answers. Start one (`ollama serve`, `llama-server -m FILE --jinja`), then /connect."

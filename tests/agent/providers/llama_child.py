@@ -1,4 +1,4 @@
-"""A llama.cpp server as a process of its own: `llama_child.py MODEL LONGEST_REPLY`; prints its address when it is ready."""
+"""A llama.cpp server as a process of its own: `llama_child.py MODEL LONGEST_REPLY WINDOW`; prints its address."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import xllamacpp
 
 
-def main(model: str, longest_reply: int) -> None:
+def main(model: str, longest_reply: int, window: int) -> None:
     params = xllamacpp.CommonParams()
     params.model.path = model
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx = 2048
+    params.n_ctx = window
     params.n_parallel = 1
     params.n_predict = longest_reply
     # more threads than free cores slow it down twentyfold
@@ -29,4 +29,4 @@ def main(model: str, longest_reply: int) -> None:
     os._exit(0)
 
 
-main(sys.argv[1], int(sys.argv[2]))
+main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

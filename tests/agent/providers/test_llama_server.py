@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import re
 import select
 import subprocess
 import sys
@@ -13,13 +14,17 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
+from ollm_tui.agent.events import TurnStatus
+from ollm_tui.agent.providers.embedded import EmbeddedProvider
 from ollm_tui.agent.providers.json_values import as_object
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
+    ModelLoading,
     ProviderError,
     ProviderErrorKind,
     SystemMessage,
@@ -34,6 +39,7 @@ from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.tools.schema import function_schema
 from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.collecting import asking, collect
+from tests.agent.test_loop import conversation
 
 READY_WITHIN = 60.0
 """Seconds; loading takes 0.5 s on a quiet machine."""
@@ -65,11 +71,17 @@ def llama_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def running(log: Path, longest_reply: int = -1) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def running(log: Path, longest_reply: int = -1, window: int = 2048) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """The address and the process; `longest_reply` in tokens, -1: until the window of 2,048 is full."""
     if importlib.util.find_spec("xllamacpp") is None:
         missing("xllamacpp")
-    program = [sys.executable, str(Path(__file__).with_name("llama_child.py")), str(weights()), str(longest_reply)]
+    program = [
+        sys.executable,
+        str(Path(__file__).with_name("llama_child.py")),
+        str(weights()),
+        str(longest_reply),
+        str(window),
+    ]
     with (
         log.open("wb") as errors,
         # the child ends when its input does, so it cannot outlive the tests
@@ -196,5 +208,57 @@ async def test_a_model_without_tools_writes_well_formed_calls_of_every_tool_it_i
     await provider.aclose()
 
 
+@pytest.mark.skipif(os.environ.get("OLLM_TEST_LLM") != "1", reason="takes minutes; OLLM_TEST_LLM=1 runs it")
+@pytest.mark.timeout(1200)
+async def test_a_session_keeps_the_servers_prefix(tmp_path: Path):
+    """By the server's own timings."""
+    log = tmp_path / "stderr.txt"
+    with running(log, 16, 3072) as (url, _):
+        async with conversation(tmp_path, []) as (runtime, _):
+            runtime.agent.use(OpenAIProvider(url))
+            said = [UserMessage(f"Fact {at}: {'a red fox saw a bird. ' * 12}", event_id=at) for at in range(1, 9)]
+            runtime.agent.restore(said)
+            for ask in ("Say hello.", "And now?", "Again?"):
+                assert await runtime.agent.run_turn(ask) is TurnStatus.COMPLETED
+            first, *others = evaluated(log)
+            assert first > 500 and min(others) <= 40 and max(others) <= 40 + 16  # a cut reply is read anew
+
+
+def evaluated(log: Path) -> list[int]:
+    """Return the tokens of each prompt that the server evaluated, as it tells."""
+    found = re.findall(r"prompt eval time = +[0-9.]+ ms / +(\d+) tokens", log.read_text(errors="replace"))
+    return [int(count) for count in found]
+
+
 def parsed_of(tools: list[ToolSchema], name: str) -> ToolSchema:
     return next(tool for tool in tools if tool.name == name)
+
+
+async def test_a_file_is_run_by_a_child_that_is_started_again_after_a_crash(tmp_path: Path) -> None:
+    """The key is random, so nobody else on this machine can use it; what is no model is told with llama.cpp's reason."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        missing("xllamacpp")
+    provider = EmbeddedProvider(weights(), 512)
+    asked = asking("Say hello.", tools=(), max_tokens=4, temperature=0.0)
+    got = await collect(provider, asked)
+    assert got.text and got.events[0] == ModelLoading(weights().stem)
+    assert provider.describe().context_window == 512
+    [child] = [one for one in psutil.Process().children() if "embedded_server" in " ".join(one.cmdline())]
+    [port] = {one.laddr.port for one in child.net_connections() if one.status == psutil.CONN_LISTEN}
+    stranger = OpenAIProvider(f"http://127.0.0.1:{port}", "any", "guessed")
+    refused = await collect(stranger, asked)
+    assert refused.failure is not None and refused.failure.kind is ProviderErrorKind.AUTH
+    await stranger.aclose()
+    child.kill()
+    async with asyncio.timeout(30):
+        while not (again := await collect(provider, asked)).text:
+            assert again.failure is not None, "a crash ends a turn"
+    assert again.text == got.text
+    [child] = [one for one in psutil.Process().children() if "embedded_server" in " ".join(one.cmdline())]
+    await provider.aclose()
+    assert not child.is_running()
+    (tmp_path / "no.gguf").write_bytes(b"GGUF but not really")
+    broken = EmbeddedProvider(tmp_path / "no.gguf")
+    failed = await collect(broken, asked)
+    assert failed.failure is not None and "could not load" in failed.failure.message
+    await broken.aclose()
