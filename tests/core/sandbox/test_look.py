@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,7 +69,14 @@ class Room:
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
+    with furnished(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def furnished(root: Path) -> Iterator[Room]:
+    """Make a room with a repository, and another process, for as long as it is used."""
+    made = Room(root)
     made.workspace.mkdir()
     made.outside.mkdir()
     (made.workspace / "file").write_text("one\ntwo\n")
@@ -173,7 +180,7 @@ OTHERS = {
     "signals": "kill -STOP $OTHER; kill -CONT $OTHER",
     "the environment": "tr '\\0' '\\n' < /proc/$OTHER/environ | grep PATH",
     "the command line": "tr '\\0' ' ' < /proc/$OTHER/cmdline | grep sleep",
-    "the priority": "renice -n 1 -p $OTHER",
+    "the priority": "renice -n 19 -p $OTHER",
     "limits": "prlimit --core=0 --pid $OTHER",
     "processors": "taskset -p 1 $OTHER",
 }

@@ -165,28 +165,6 @@ def test_a_probe_that_held_is_not_run_again_while_its_program_is_the_same(tmp_pa
     assert runs == [1, 2]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="the other tests run as an ordinary user already")
-@pytest.mark.parametrize(("command", "works"), [("touch made && git init -q . && id -u", True), ("ls /root", False)])
-def test_an_ordinary_user_gets_the_same_cage(monkeypatch: pytest.MonkeyPatch, command: str, works: bool) -> None:
-    folder = Path(tempfile.mkdtemp())
-    monkeypatch.setattr(sys, "prefix", "/usr")  # the interpreter of these tests may be root's alone
-    monkeypatch.setattr(sys, "base_prefix", "/usr")
-    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
-    cage = Sandbox().work_cage(Workspace(folder))
-    try:
-        argv = cage.command(["/bin/bash", "-c", command], environment)
-        os.chown(folder, 65534, 65534)
-        ran = subprocess.run(
-            argv, cwd=folder, env=environment, user=65534, group=65534, extra_groups=[], pass_fds=cage.passed,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert (ran.returncode == 0) is works, ran.stderr
-        assert ran.stdout.split() == (["65534"] if works else []), ran.stderr
-    finally:
-        cage.close()
-        shutil.rmtree(folder)
-
-
 def test_a_killed_program_leaves_nothing_that_runs(room: Room) -> None:
     line = "import os, subprocess, sys; subprocess.Popen(sys.argv[1:], close_fds=False); print('up', flush=True); sys.stdin.read()"
     cage = BubblewrapCage("/usr/bin/bwrap", WorkGrant([room.workspace]))

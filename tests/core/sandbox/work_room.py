@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,3 +62,42 @@ class Room:
         finally:
             cage.close()
             self.said = cage.after()
+
+
+@contextmanager
+def furnished(root: Path) -> Iterator[Room]:
+    """Make a room, and what its rows must not reach, for as long as it is used."""
+    made = Room(root)
+    made.workspace.mkdir()
+    made.home.mkdir()
+    (made.home / "secret").write_text("hidden words\n")
+    (made.workspace / "file").write_text("one\n")
+    (made.workspace / ".env").write_text("KEY=1\n")
+    (made.workspace / ".ollm").mkdir()
+    (made.workspace / "sub").mkdir()
+    for folder in (made.workspace, made.workspace / "sub"):
+        subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
+    subprocess.run(["bash", "-c", f"git add file; {IDENTITY} commit -qm first"], cwd=made.workspace, check=True)
+    with ExitStack() as stack:
+        other = stack.enter_context(subprocess.Popen(["sleep", "600"]))
+        stack.callback(other.kill)
+        made.facts["OTHER"] = other.pid
+        listener = stack.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
+        made.facts["PORT"] = listener.getsockname()[1]
+        local = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
+        at = os.getcwd()
+        os.chdir(made.workspace)
+        local.bind("socket")
+        os.chdir(at)
+        local.listen()
+        for each in (listener, local):
+            threading.Thread(target=_accept, args=(each,), daemon=True).start()
+        yield made
+
+
+def _accept(listener: socket.socket) -> None:
+    while True:
+        try:
+            listener.accept()[0].close()
+        except OSError:
+            return
