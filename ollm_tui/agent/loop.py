@@ -154,7 +154,7 @@ class Agent:
         try:
             yield
         except (MessageRefusedError, CommandFailedError) as refused:
-            self._tell(str(refused))
+            self.stream.publish(NoticeEvent(text=str(refused)))
 
     async def _finish_turn(self, text: str | None = None) -> TurnStatus:
         assert self._controller is not None, "a turn begins with _begin"
@@ -197,9 +197,6 @@ class Agent:
             await asyncio.to_thread(self._on_turn_end)
         except (ToolFailure, OSError) as error:
             self.stream.publish(NoticeEvent(text=f"This turn may not survive a power cut: {error}"))
-
-    def _tell(self, words: str) -> None:
-        self.stream.publish(NoticeEvent(text=words))
 
     async def _take_turn(self, signal: AbortSignal) -> TurnStatus:
         await self._attachments.before_turn(signal)

@@ -53,7 +53,7 @@ class EmbeddedProvider(OpenAIProvider):
     ) -> None:
         super().__init__(_UNSTARTED, path.stem, options=options)
         self._path = path
-        self._window = self._options_of(path.stem).num_ctx or num_ctx or DEFAULT_WINDOW
+        self._window = self._options.of(path.stem).num_ctx or num_ctx or DEFAULT_WINDOW
         self._child: Process | None = None
         self._errors: Path | None = None
 

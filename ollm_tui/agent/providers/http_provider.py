@@ -23,6 +23,7 @@ from ollm_tui.agent.providers.provider import (
     ModelInfo,
     ModelLoading,
     ModelOptions,
+    OptionsByModel,
     ProviderError,
     ProviderErrorKind,
     ProviderNotice,
@@ -44,8 +45,8 @@ _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.I
 _ANY_TOOLS = (ToolSchema("any", "", {}),)
 _NO_SCHEMA = re.compile(r"schema|response_format|grammar|\bformat\b", re.IGNORECASE)
 
-
 NO_TOOLS = "{} is offered no tools, as its setting `tools` says: it can talk, but do nothing."
+NO_IMAGES = "{} is not known to take images: those of the conversation are left out."
 
 
 def prompted_notice(model: str) -> str:
@@ -148,6 +149,24 @@ class ServerReplyReader(ReplyReader):
         self._usage = self._usage if counts == UsageReported(None, None) else counts
 
 
+class NoticeQueue:
+    """Notices about a model, each given once."""
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        self._known: set[str] = set()
+
+    def add(self, *notices: str) -> None:
+        """Add those that were not given before."""
+        self._waiting += [notice for notice in notices if notice not in self._known]
+        self._known.update(notices)
+
+    def take(self) -> list[str]:
+        """Return those to be given now."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+
 class HttpProvider(ABC):
     """Base of providers that talk to a server; `chat_path` is where it takes requests."""
 
@@ -159,15 +178,10 @@ class HttpProvider(ABC):
         """`options` are those of each model that has any, by its name."""
         self._connection = connection
         self._model: str | None = model or None
-        self._options = options or {}
-        self._told: set[str] = set()
-        """Notices that are given once."""
+        self._options = OptionsByModel(options)
+        self._notices = NoticeQueue()
         self._sees: dict[str, bool | None] = {}
         """Whether each model takes images, as far as the server tells."""
-        self._found: list[str] = []
-        """Notices of what was found out about the model, until they are given."""
-        self._chosen = ""
-        """The notice that a model was chosen, until it is given."""
         self._prompted: set[str] = set()
         """Models without tools of their own, which are told of them in words."""
         self._unconstrained: set[str] = set()
@@ -189,18 +203,19 @@ class HttpProvider(ABC):
     async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply, asking again with something left out where the server demands that."""
         model = request.model or await signal.guard(self._choose())
-        if self._chosen:
-            yield ProviderNotice(self._chosen)
-            self._chosen = ""
-        offered = self._with_options(request, model)
-        notices = [NO_TOOLS.format(shown(model))] if self._options_of(model).tools is ToolsMode.NONE else []
+        options = self._options.of(model)
+        offered = options.applied_to(request)
+        if options.tools is ToolsMode.NONE:
+            self._notices.add(NO_TOOLS.format(shown(model)))
         if has_images(offered.messages):
-            offered, left_out = await signal.guard(self._with_images(offered, model))
-            notices += left_out
-        self._found += await signal.guard(self._settle(model, offered))
-        notices += self._found
-        self._found = []
-        for notice in self._untold(notices):
+            if await signal.guard(self.takes_images(model)):
+                messages, left_out = await signal.in_thread(with_bytes, offered.messages)
+            else:
+                messages, left_out = without_images(offered.messages), [NO_IMAGES.format(shown(model))]
+            offered = replace(offered, messages=messages)
+            self._notices.add(*left_out)
+        self._notices.add(*await signal.guard(self._settle(model, offered)))
+        for notice in self._notices.take():
             yield ProviderNotice(notice)
         if await signal.guard(self._must_load(model)):
             yield ModelLoading(model)
@@ -224,12 +239,13 @@ class HttpProvider(ABC):
     async def find_window(self) -> None:
         """Learn the window of the model in use, before its first request. Raises ProviderError."""
         model = await self._choose()
-        self._found += await self._settle(model, self._with_options(ChatRequest((), _ANY_TOOLS), model))
+        asked = self._options.of(model).applied_to(ChatRequest((), _ANY_TOOLS))
+        self._notices.add(*await self._settle(model, asked))
 
     async def takes_images(self, model: str | None = None) -> bool | None:
         """Return whether a model takes images; None where the server does not tell. Raises ProviderError."""
         model = model or await self._choose()
-        if (own := self._options_of(model).images) is not None:
+        if (own := self._options.of(model).images) is not None:
             return own
         if model not in self._sees:
             self._sees[model] = await self._ask_whether_it_sees(model)
@@ -238,43 +254,17 @@ class HttpProvider(ABC):
     @abstractmethod
     async def _ask_whether_it_sees(self, model: str) -> bool | None: ...
 
-    async def _with_images(self, request: ChatRequest, model: str) -> tuple[ChatRequest, list[str]]:
-        """Return the request with the bytes of its images, or without them, and notices for the person."""
-        if not await self.takes_images(model):
-            words = f"{shown(model)} is not known to take images: those of the conversation are left out."
-            return replace(request, messages=without_images(request.messages)), [words]
-        messages, left_out = await asyncio.to_thread(with_bytes, request.messages)
-        return replace(request, messages=messages), [f"An image is left out: {shown(why)}." for why in left_out]
-
-    def _untold(self, notices: list[str]) -> list[str]:
-        """Return the notices that were not given yet."""
-        new = [notice for notice in notices if notice not in self._told]
-        self._told.update(new)
-        return new
-
     async def _choose(self) -> str:
         """Return the model in use, the server's first where none was named. Raises ProviderError."""
         if self._model is None:
             models = await self.list_models()
-            self._model, self._chosen = choose_model(models, str(self._connection.address))
+            self._model, notice = choose_model(models, str(self._connection.address))
+            self._notices.add(notice)
         return self._model
-
-    def _options_of(self, model: str | None) -> ModelOptions:
-        """Return what was set for a model; Ollama's names may go without their `:latest`."""
-        name = model or ""
-        return self._options.get(name) or self._options.get(name.removesuffix(":latest")) or ModelOptions()
-
-    def _with_options(self, request: ChatRequest, model: str) -> ChatRequest:
-        """Return the request as the model's options want it, but for what the request itself says."""
-        options = self._options_of(model)
-        temperature = options.temperature if request.temperature is None else request.temperature
-        think = options.think if request.think is None else request.think
-        tools = () if options.tools is ToolsMode.NONE else request.tools
-        return replace(request, temperature=temperature, think=think, tools=tools)
 
     def _is_prompted(self, model: str) -> bool:
         """Whether the model is told of tools in words."""
-        return self._options_of(model).tools is ToolsMode.PROMPTED or model in self._prompted
+        return self._options.of(model).tools is ToolsMode.PROMPTED or model in self._prompted
 
     def _body_for(self, request: ChatRequest, model: str, reader: ServerReplyReader) -> JsonObject:
         """Return the JSON of a request, with the tools in the way that the model takes them."""
@@ -290,7 +280,7 @@ class HttpProvider(ABC):
         """Return a notice, maybe empty, where the request can be sent again in another way; None to give up."""
         native = not self._is_prompted(model)
         if error.kind is ProviderErrorKind.NO_TOOLS and request.tools and native:
-            if self._options_of(model).tools is ToolsMode.NATIVE:
+            if self._options.of(model).tools is ToolsMode.NATIVE:
                 return None
             self._prompted.add(model)
             return prompted_notice(model)

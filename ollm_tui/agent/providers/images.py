@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ollm_tui.agent.providers.provider import Image, Message, UserMessage
+from ollm_tui.agent.providers.provider_errors import shown
 from ollm_tui.core.files.text_files import looks_like
 
 MAX_IMAGE_BYTES = 5_000_000
@@ -40,9 +41,10 @@ def has_images(messages: Iterable[Message]) -> bool:
 
 
 def with_bytes(messages: Iterable[Message]) -> tuple[tuple[Message, ...], list[str]]:
-    """Return the messages with the bytes of their images, and why some are left out. Blocks."""
+    """Return the messages with the bytes of their images, and notices of those left out. Blocks."""
     left_out: list[str] = []
-    return tuple(_with_bytes(message, left_out) for message in messages), left_out
+    read = tuple(_with_bytes(message, left_out) for message in messages)
+    return read, [f"An image is left out: {shown(why)}." for why in left_out]
 
 
 def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:

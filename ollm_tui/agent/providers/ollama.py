@@ -119,11 +119,11 @@ class OllamaProvider(HttpProvider):
             self._model,
             location=str(self._connection.address),
             context_window=window or self._wanted_window(self._model),
-            takes_tools=self._options_of(self._model).tools is not ToolsMode.NONE,
+            takes_tools=self._options.of(self._model).tools is not ToolsMode.NONE,
         )
 
     def _wanted_window(self, model: str | None) -> int | None:
-        return self._options_of(model).num_ctx or self._asked_window
+        return self._options.of(model).num_ctx or self._asked_window
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
         """Return what the server offers; raise ProviderError."""
@@ -156,7 +156,7 @@ class OllamaProvider(HttpProvider):
         window = min(wanted, facts.longest_window or wanted)
         if asked and window < asked:
             notices.append(f"{model} has a window of {window:,} tokens; the {wanted:,} that were asked for do not fit.")
-        if facts.lacks("tools") and request.tools and self._options_of(model).tools is None:
+        if facts.lacks("tools") and request.tools and self._options.of(model).tools is None:
             self._prompted.add(model)
             notices.append(prompted_notice(model))
         if facts.lacks("thinking"):

@@ -84,7 +84,7 @@ class OpenAIProvider(HttpProvider):
     def describe(self) -> ProviderDescription:
         """Return name, model, address and window."""
         known = self._windows.get(self._model) if self._model else None
-        options = self._options_of(self._model)
+        options = self._options.of(self._model)
         return ProviderDescription(
             self.name,
             self._model,
@@ -122,7 +122,7 @@ class OpenAIProvider(HttpProvider):
                     raise
         self._windows.setdefault(model, None)
         self._settled.add(model)
-        offers = request.tools and self._options_of(model).tools is None
+        offers = request.tools and self._options.of(model).tools is None
         if offers and self._is_llama and not await self._template_has_tools():
             self._prompted.add(model)
             return [prompted_notice(model)]
@@ -166,7 +166,7 @@ class OpenAIProvider(HttpProvider):
         named = next((key for key in ("chat_template_kwargs", "reasoning_effort") if key in error.message), None)
         if named and request.think is not None and model not in self._without_thinking:
             self._without_thinking.add(model)
-            own = self._options_of(model).think is not None
+            own = self._options.of(model).think is not None
             return f"The server takes no {named}: the setting `think` of {shown(model)} has no effect." if own else ""
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -135,6 +135,25 @@ class ModelOptions:
     tools: ToolsMode | None = None
     images: bool | None = None
     """Whether it takes images."""
+
+    def applied_to(self, request: ChatRequest) -> ChatRequest:
+        """Return the request as these want it, but for what it says itself."""
+        temperature = self.temperature if request.temperature is None else request.temperature
+        think = self.think if request.think is None else request.think
+        tools = () if self.tools is ToolsMode.NONE else request.tools
+        return replace(request, temperature=temperature, think=think, tools=tools)
+
+
+class OptionsByModel:
+    """The options of the models that have any."""
+
+    def __init__(self, by_name: Mapping[str, ModelOptions] | None) -> None:
+        self._by_name = by_name or {}
+
+    def of(self, model: str | None) -> ModelOptions:
+        """Return what was set for a model; Ollama's names may go without their `:latest`."""
+        name = model or ""
+        return self._by_name.get(name) or self._by_name.get(name.removesuffix(":latest")) or ModelOptions()
 
 
 @dataclass(frozen=True)
