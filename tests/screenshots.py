@@ -84,7 +84,7 @@ async def tour(size: tuple[int, int], theme: str) -> Pictures:
         clock = CountingClock()
         # The tour's own script by name: without one it plays in a folder whose name is another each time.
         options = Options(workspace=workspace, provider="scripted", script=TOUR, theme=theme)
-        app = DashboardApp(options, clock=clock, blink=False)
+        app = DashboardApp(options, clock=clock)
         async with app.run_test(size=size) as pilot:
             pictures = await play(app, pilot, clock)
             await app.action_leave()

@@ -113,7 +113,7 @@ async def open_dashboard(
             path = Path(folder) / "script.json"
             path.write_text(json.dumps(script_values(script)), encoding="utf-8")
             options = replace(options, provider="scripted", script=path)
-        app = DashboardApp(options, clock=clock, blink=False)
+        app = DashboardApp(options, clock=clock)
         async with app.run_test(size=size, notifications=True) as pilot:
             await wait_until(pilot, lambda: app.holder.backend is not None)
             yield DashboardHarness(app, pilot)

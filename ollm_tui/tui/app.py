@@ -84,7 +84,6 @@ class DashboardApp(App[int]):
         *,
         open_backend: OpenBackend | None = None,
         clock: Clock | None = None,
-        blink: bool = True,
     ) -> None:
         """`open_backend` and `clock` replace the real ones in tests."""
         super().__init__()
@@ -92,7 +91,7 @@ class DashboardApp(App[int]):
         self.clock = clock or SystemClock()
         self.key_order = KeyOrder(self, self._take_key)
         self._first = first_frame(options)
-        self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
+        self.dashboard = Dashboard(self.clock.monotonic)
         self.dashboard.prompt.completer.folder = options.workspace or Path()
         self.holder = BackendHolder(self.post_update)
         self.sessions = SessionCommands(self, self.dashboard)

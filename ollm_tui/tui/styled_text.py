@@ -15,6 +15,7 @@ from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color, ColorParseError
+from textual.content import Content
 from textual.strip import Strip
 
 if TYPE_CHECKING:
@@ -130,6 +131,13 @@ class StyledLine:
             if len(head) < len(span.text):
                 break
         return StyledLine((*kept, StyledSpan("..", TextRole.MUTED)), self.hang, fill=self.fill)
+
+
+def set_border(widget: Widget, title: str, subtitle: str | None = None) -> None:
+    """Set the texts of a border, taken literally; draw the widget again only where one differs."""
+    for name, text in (("border_title", title), ("border_subtitle", subtitle)):
+        if text is not None and getattr(widget, name) != (content := Content(text)).markup:
+            setattr(widget, name, content)
 
 
 def app_of(node: DOMNode) -> App[object]:

@@ -18,8 +18,7 @@ from ptyprocess import PtyProcess
 
 ROUNDS = 7
 IDLE_SECONDS = 10.0
-SETTLE_SECONDS = 33.0
-"""The cursor stops blinking 30 s after the last key."""
+SETTLE_SECONDS = 3.0
 
 MINIMAL = """
 from textual.app import App

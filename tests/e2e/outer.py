@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,7 @@ class OuterTerminal:
         self._process = process
         self._screen = TolerantScreen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
+        self._heard = time.monotonic()
         asyncio.get_running_loop().add_reader(process.fd, self._read)
 
     @classmethod
@@ -78,6 +80,7 @@ class OuterTerminal:
         if not data:
             asyncio.get_running_loop().remove_reader(self._process.fd)
             return
+        self._heard = time.monotonic()
         self._stream.feed(data)
 
     @property
@@ -114,6 +117,14 @@ class OuterTerminal:
                 return
             await asyncio.sleep(0.02)
         raise AssertionError(f"the screen never showed {wanted!r}:\n{self.text}")
+
+    async def rests(self, still: float = 2.2, seconds: float = 20.0) -> None:
+        """Wait until the program has written nothing for longer than any clock of its would stand."""
+        for _ in range(int(seconds / 0.05)):
+            if time.monotonic() - self._heard >= still:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"the screen never rested:\n{self.text}")
 
     async def decide(self, key: str, done: str | Callable[[str], bool]) -> None:
         """Press a deciding key after a silence, again where a slow screen had not counted it, until `done` is shown."""

@@ -83,7 +83,7 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         await terminal.sees("notes.txt")
         assert (workspace / "notes.txt").read_text() == "old words\n"
         await terminal.type("enter")
-        await asyncio.sleep(QUIET)
+        await terminal.rests()
         await terminal.sees("1 of 3")
         assert (workspace / "notes.txt").read_text() == "old words\n"
         await terminal.type("y")

@@ -152,7 +152,7 @@ async def stage(
         opened.append(post)
         yield backend
 
-    app = DashboardApp(options or Options(theme="ollm-dark"), open_backend=open_backend, clock=clock, blink=False)
+    app = DashboardApp(options or Options(theme="ollm-dark"), open_backend=open_backend, clock=clock)
     async with app.run_test(size=size, notifications=notifications) as pilot:
         await wait_until(pilot, lambda: bool(opened))
         here = Stage(app, pilot, backend, clock)

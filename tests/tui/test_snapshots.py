@@ -93,7 +93,7 @@ class Camera:
             opened.append(tell)
             yield backend
 
-        app = DashboardApp(Options(theme=theme), open_backend=open_backend, clock=clock, blink=False)
+        app = DashboardApp(Options(theme=theme), open_backend=open_backend, clock=clock)
 
         async def run(pilot: Pilot[int]) -> None:
             here = Stage(app, pilot, backend, clock)

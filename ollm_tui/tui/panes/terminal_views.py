@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
@@ -19,7 +18,7 @@ from textual.widgets import Static
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal, TypeKeys
-from ollm_tui.tui.styled_text import app_of
+from ollm_tui.tui.styled_text import app_of, set_border
 from ollm_tui.tui.widgets.tab_strip import SHELL, TabStrip, shown_tabs
 
 if TYPE_CHECKING:
@@ -281,7 +280,7 @@ class TerminalViews(Vertical):
             parts.append(visible(self._titles.get(self._chosen) or short_path(marks.directory))[:MAX_TITLE])
             if self._chosen == SHELL and marks.last_exit_code:
                 parts.append(f"exit {marks.last_exit_code}")
-        self.border_title = Content("  ".join(part for part in parts if part))
+        set_border(self, "  ".join(part for part in parts if part))
 
 
 def short_path(path: str) -> str:

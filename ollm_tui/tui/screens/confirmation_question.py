@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import BindingType
-from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Input
 
@@ -24,6 +23,7 @@ from ollm_tui.tui.screens.confirmation_text import (
     subtitle,
     title,
 )
+from ollm_tui.tui.styled_text import set_border
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -259,8 +259,7 @@ class QuestionBox(ConfirmationBox):
         if not self.is_attached:
             return  # an update came before the screen had its content
         case, place, screen = self.case, self.queue_place, self.screen.size
-        self.border_title = Content(title(case, place))
-        self.border_subtitle = Content(subtitle(case.item, self.guard.presses.now()))
+        set_border(self, title(case, place), subtitle(case.item, self.guard.presses.now()))
         self.set_class(case.risk is Risk.HIGH, "-high")
         self.show_case(case, screen)
         keys = KeyView(

@@ -92,8 +92,8 @@ class Dashboard(TerminalFocusScreen):
         ),
     ]
 
-    def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
-        super().__init__(now, blink=blink)
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(now)
         self.reviewing = ConfirmationReview(self, self.presses)
         self._started = 0.0
         self._escape_at = float("-inf")

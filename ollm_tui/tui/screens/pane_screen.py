@@ -36,7 +36,7 @@ class PaneScreen(Screen[None]):
     AUTO_FOCUS = "#prompt"
     ESCAPE_TO_MINIMIZE = False
 
-    def __init__(self, now: Callable[[], float], *, blink: bool) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(id="dashboard")
         self._now = now
         self.presses = KeyPresses(now)
@@ -46,7 +46,7 @@ class PaneScreen(Screen[None]):
         self.chat = ConversationPane(now)
         self.banner = WaitingBanner()
         self.messages = MessagesPane()
-        self.prompt = Prompt(blink=blink)
+        self.prompt = Prompt()
         self.queue = QueuePane(self.presses)
         self.todo = TodoPane(self.presses)
         self.term = TerminalPane(now)

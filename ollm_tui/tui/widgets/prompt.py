@@ -1,4 +1,4 @@
-"""The prompt: a draft sent with Enter, with history; its cursor stops blinking at rest."""
+"""The prompt: a draft sent with Enter, with history; an idle screen stays still."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -23,9 +22,6 @@ from ollm_tui.tui.widgets.prompt_menu import CompletingTextArea
 
 if TYPE_CHECKING:
     from ollm_tui.tui.prompt_history import PromptHistory
-
-BLINK_SECONDS = 30.0
-"""How long the cursor blinks after the last key; at rest the screen costs nothing."""
 
 HINT = "Enter send  ^J newline  /cmd  !shell"
 HISTORY = 1_000
@@ -66,7 +62,7 @@ class Prompt(CompletingTextArea):
     class Edited(Message):
         """The draft changed by a key or a paste."""
 
-    def __init__(self, *, blink: bool = True) -> None:
+    def __init__(self) -> None:
         super().__init__(
             id="prompt",
             compact=True,
@@ -74,10 +70,7 @@ class Prompt(CompletingTextArea):
             highlight_cursor_line=False,
             placeholder=Content("Ask for something"),
         )
-        self._may_blink = blink
-        self.cursor_blink = blink
-        self._blink_timer: Timer | None = None
-        self._last_key = 0.0
+        self.cursor_blink = False  # below a dialog each blink would paint the whole screen
         self._recalled: int | None = None
         self._draft = ""
         self._references = References()
@@ -88,10 +81,6 @@ class Prompt(CompletingTextArea):
         self._writing = asyncio.Lock()
         self.border_title = "Prompt"
         self.border_subtitle = HINT
-
-    def on_mount(self) -> None:
-        """Let the cursor blink for a while."""
-        self._stop_blinking_later()
 
     # Priority bindings run at once in the app, while keys typed before may still be queued here: go behind those.
 
@@ -205,9 +194,6 @@ class Prompt(CompletingTextArea):
         if stored.draft:
             self.put_back(stored.draft)
 
-    async def _on_key(self, event: events.Key) -> None:
-        self._blink_cursor()  # and Textual runs the base's handler next
-
     def _recall(self, step: int) -> bool:
         """Recall the previous (-1) or next message; False where there is none."""
         if self._recalled is None:
@@ -224,22 +210,3 @@ class Prompt(CompletingTextArea):
             self._recalled, self.text = index, self.sent[index]
         self.move_cursor(self.document.end)
         return True
-
-    def _blink_cursor(self) -> None:
-        self._last_key = monotonic()
-        if self._may_blink and not self.cursor_blink:
-            self.cursor_blink = True
-        if self._blink_timer is None:
-            self._stop_blinking_later()
-
-    def _stop_blinking_later(self, seconds: float = BLINK_SECONDS) -> None:
-        if self._may_blink:
-            self._blink_timer = self.set_timer(seconds, self._stop_blinking)
-
-    def _stop_blinking(self) -> None:
-        self._blink_timer = None
-        left = self._last_key + BLINK_SECONDS - monotonic()
-        if left > 0:
-            self._stop_blinking_later(left)
-        else:
-            self.cursor_blink = False

@@ -85,7 +85,9 @@ class RowList(LineView):
         self._index = 0
 
     def show_rows(self, rows: Sequence[ListRow]) -> None:
-        """Replace the rows."""
+        """Replace the rows; the same again are not drawn again."""
+        if tuple(rows) == self._choices and self.row_width:
+            return
         current = self.chosen_id
         self._choices = tuple(rows)
         found = [index for index, row in enumerate(rows) if row.id == current]

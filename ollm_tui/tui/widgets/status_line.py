@@ -33,7 +33,7 @@ class StatusLine(OneRow):
 
     activity: reactive[Activity] = reactive(Activity.IDLE)
     waiting: reactive[int] = reactive(0)
-    detail: reactive[str] = reactive("")
+    detail: reactive[str] = reactive("", repaint=False)
     asking: reactive[str] = reactive("")
     """The agent's command that waits for the person, in a few words."""
     session: reactive[SessionStatus] = reactive(SessionStatus())
@@ -53,6 +53,11 @@ class StatusLine(OneRow):
         if self.activity is Activity.IDLE:
             return StatusWord.OFFLINE if self.session.offline else StatusWord.IDLE
         return StatusWord(self.activity.value.upper())
+
+    def watch_detail(self) -> None:
+        """Draw where it is shown: below a dialog that would paint the whole screen each second."""
+        if self.word not in WORDS_ALONE:
+            self.refresh()
 
     def row(self, width: int) -> StyledLine:
         """Return the state and the facts that the width has room for."""
