@@ -24,6 +24,7 @@ class BubblewrapCage(WorkCage):
 
     name = "bubblewrap"
     program_name = "bwrap"
+    oldest = "0.8.0"
 
     @classmethod
     def limits(cls) -> dict[str, Enforcement]:

@@ -205,12 +205,19 @@ def engines() -> tuple[EngineReport, ...]:
 def landlock() -> EngineReport:
     """Return what holds commands that only read, tried once."""
     version = abi() if sys.platform == "linux" else 0  # elsewhere the number is that of another system call
-    problem = "" if look.works() else "the kernel offers no landlock with seccomp"
+    problem = "" if look.works() else f"the kernel offers no landlock with seccomp; {_instead()}"
     scoped = version >= look.SCOPED_SIGNALS
     limits: dict[str, Enforcement] = dict.fromkeys(("files", "metadata", "network", "sockets"), Enforcement.ENFORCED)
     limits["signals"] = Enforcement.ENFORCED if scoped else Enforcement.BEST_EFFORT
     limits.update(dict.fromkeys(("memory", "cpu", "pids"), Enforcement.NO))
     return EngineReport("landlock", "look", f"ABI {version}", limits, problem)
+
+
+def _instead() -> str:
+    """Return what becomes of commands that only read where there is no landlock."""
+    if bubblewrap().problem:
+        return "without bubblewrap all that only reads asks, but for programs as simple as cat"
+    return "bubblewrap holds what only reads"
 
 
 def bubblewrap() -> EngineReport:
@@ -290,5 +297,7 @@ def _run_probe(engine: type[WorkCage], program: str, image: str) -> str:
             cage.close()
         if ran.returncode or not (workspace / "made").exists():
             said = ran.stderr.decode("utf-8", "replace").strip().splitlines()
+            if said and engine.oldest and "Unknown option" in said[-1]:
+                return f"{said[-1][:200]} (it is too old: {engine.oldest} or newer is needed)"
             return said[-1][:200] if said else f"exit code {ran.returncode}"
         return "what it should hold wrote outside" if outside.exists() else ""

@@ -34,12 +34,12 @@ class LandlockCage(WorkCage):
     @classmethod
     def locate(cls) -> str:
         """Return the kernel's name: there is no program."""
-        return "linux" if sys.platform == "linux" else ""
+        return "linux" if sys.platform == "linux" and abi() else ""
 
     @classmethod
     def missing(cls) -> str:
         """Return why there is none."""
-        return "landlock is a part of Linux"
+        return "landlock is a part of Linux, which this kernel has not"
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         super().__init__(program, grant)

@@ -47,6 +47,8 @@ class WorkCage(ABC):
     name: ClassVar[str]
     program_name: ClassVar[str] = ""
     """Of the engine's program; empty where the kernel alone is the engine."""
+    oldest: ClassVar[str] = ""
+    """The first version of its program that has the options it is started with."""
     dishonours: ClassVar[frozenset[str]] = frozenset({"cpu_percent", "image"})
     """Keys of `[sandbox]` that it cannot honour."""
     ends_alone: ClassVar[bool] = True
