@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ollm_tui.core.sandbox.engines import bubblewrap
 from tests.core.shell.conftest import alive
 
 JOB = {"name": "shell", "arguments": {"command": "setsid sleep 91 & sleep 92; wait", "background": True}}
@@ -74,3 +77,55 @@ def test_a_headless_turn_ends_and_names_its_jobs_with_their_control_characters_v
     assert "sleep 93" in named and "\x1b" not in said
     pid = int(named.partition("pid ")[2].partition(")")[0])
     assert not alive(pid)
+
+
+@pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
+@pytest.mark.parametrize("tool", ["shell", "run_code"])
+def test_kill_9_in_the_middle_of_a_caged_command_leaves_nothing(tmp_path: Path, tool: str) -> None:
+    workspace, seconds = tmp_path / "ws", f"45{len(tool)}.{os.getpid()}"
+    (workspace / "sub").mkdir(parents=True)
+    (workspace / "sub" / "file").write_text("one\n")
+    (workspace / ".env").write_text("KEY=1\n")
+    git(workspace, "init", "-q", ".")
+    git(workspace, "add", ".")
+    git(workspace, "commit", "-qm", "first")
+    (workspace / "sub" / "file").write_text("two\n")
+    command = f"(setsid setsid sleep {seconds} &); git status >/dev/null; touch sub/ready; sleep {seconds}"
+    arguments = {"command": command} if tool == "shell" else {"language": "bash", "code": command}
+    (tmp_path / "script.json").write_text(json.dumps([{"toolCalls": [{"name": tool, "arguments": arguments}]}]))
+    (tmp_path / "p.toml").write_text('[sandbox]\nmode = "bubblewrap"\n[[rules]]\ntool = "*"\naction = "allow"\n')
+    before = (files_of(workspace), git(workspace, "status", "--porcelain"), git(workspace, "fsck"))
+    own = ("--provider", "scripted", "--script", str(tmp_path / "script.json"), "--mode", "yolo")
+    program = start("run", "go", *own, "--policy", str(tmp_path / "p.toml"), cwd=workspace)
+    try:
+        assert happens((workspace / "sub" / "ready").exists), program.communicate(timeout=5)
+        assert running(seconds)
+    finally:
+        program.kill()
+        program.communicate()
+    assert happens(lambda: not running(seconds)), running(seconds)
+    (workspace / "sub" / "ready").unlink()
+    assert (files_of(workspace), git(workspace, "status", "--porcelain"), git(workspace, "fsck")) == before
+
+
+def running(seconds: str) -> str:
+    found = subprocess.run(["pgrep", "-af", f"sleep {seconds}"], capture_output=True, text=True, check=False)
+    return found.stdout
+
+
+def happens(condition: Callable[[], object], within: float = 20.0) -> bool:
+    """Wait until something holds; return whether it did."""
+    end = time.monotonic() + within
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return bool(condition())
+
+
+def files_of(folder: Path) -> list[tuple[Path, int, int]]:
+    found = ((path, path.lstat()) for path in folder.rglob("*") if path.name != "index")
+    return sorted((path, status.st_mode, 0 if path.is_dir() else status.st_size) for path, status in found)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    line = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(line, cwd=folder, check=True, capture_output=True, text=True).stdout
