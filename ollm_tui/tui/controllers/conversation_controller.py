@@ -96,9 +96,9 @@ class ConversationController:
             case AssistantMessageEvent():
                 return self._finish_answer(event)
             case ToolCallEvent() | ToolOutputEvent() | ToolResultEvent() | ConfirmationSettledEvent():
-                return self._fold_call(event)
+                return [*self._fold_call(event), *self._turns()]
             case ConfirmationRequestedEvent():
-                return self._asked(event, ordinal)
+                return [*self._asked(event, ordinal), *self._turns()]
             case UsageEvent():
                 return self._used(event)
             case MemoryRecalledEvent() | AttachedEvent() | CompactedEvent() | NoticeEvent() | ErrorEvent():
@@ -221,6 +221,17 @@ class ConversationController:
     def _output(self, event: ToolOutputEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
         return [] if call is None else [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_LIMIT:]))]
+
+    def _turns(self) -> list[Change]:
+        """Return the calls that begin to wait for an earlier one, or no longer do: what was asked about comes first."""
+        changes: list[Change] = []
+        behind = False
+        for call in list(self._calls.values()):
+            state = CallState.JUDGED if behind and not call.output else CallState.RUNNING
+            if call.state in (CallState.JUDGED, CallState.RUNNING) and call.state is not state:
+                changes.append(self._put(replace(call, state=state)))
+            behind = behind or call.state is CallState.WAITING or bool(call.verdict)
+        return changes
 
     def _asked(self, event: ConfirmationRequestedEvent, ordinal: int | None) -> list[Change]:
         call = self._calls.get(event.call_id)

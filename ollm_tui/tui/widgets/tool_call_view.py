@@ -79,8 +79,9 @@ def state_word(entry: CallEntry, *, asks: bool = False) -> tuple[str, TextRole]:
         return OUTCOME_WORDS[entry.outcome]
     if asks:
         return "INPUT", TextRole.WARNING
-    waits = CallState.WAITING in (entry.state, *(step.state for step in entry.steps))
-    return ("WAIT", TextRole.WARNING) if waits else ("RUN", TextRole.ACCENT)
+    if CallState.WAITING in (entry.state, *(step.state for step in entry.steps)):
+        return "WAIT", TextRole.WARNING
+    return ("WAIT", TextRole.MUTED) if entry.state is CallState.JUDGED else ("RUN", TextRole.ACCENT)
 
 
 def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:

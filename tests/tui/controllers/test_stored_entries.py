@@ -10,6 +10,7 @@ import pytest
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
     ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
     Event,
     LoggedResult,
     ToolCallEvent,
@@ -20,13 +21,14 @@ from ollm_tui.agent.session.log import SessionLog
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.states import Origin, Risk
+from ollm_tui.core.bus.states import ConfirmationState, Origin, Risk
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
 from ollm_tui.tui.controllers.stored_entries import StoredEntriesController, first_with, read_back
 from ollm_tui.tui.entry_texts import is_stored, source_of, text_size, without_text
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import FindEntry, ReadEntries
-from ollm_tui.tui.values import EntriesChanged, Entry, NoteEntry
+from ollm_tui.tui.values import CallEntry, EntriesChanged, Entry, NoteEntry
+from ollm_tui.tui.widgets.tool_call_view import state_word
 from tests.tui.pilot import SHORT_DIFF, stage, wait_until
 
 LONG = "word " * 100
@@ -175,3 +177,28 @@ async def test_the_first_of_a_long_session_is_read_back_shown_found_and_copied(s
         shown.focus()
         await here.press("c")
         assert here.app.clipboard.startswith("found a 150:")
+
+
+def test_a_call_behind_one_that_was_asked_about_waits_until_that_has_ended(session: Session) -> None:
+    def words() -> list[str]:
+        calls = [entry for entry in session.entries.values() if isinstance(entry, CallEntry)]
+        return [state_word(call)[0] for call in calls]
+
+    for name in ("a", "b", "c"):
+        session.stream.publish(ToolCallEvent(call_id=name, name="write_file", arguments={}, origin=Origin.MODEL))
+    assert words() == ["RUN", "RUN", "RUN"]
+    for name in ("a", "c"):
+        details = ConfirmationDetails(tool_name="write_file", description="Write", risk=Risk.LOW, locations=(), args={})
+        request = ConfirmationRequest(
+            id=f"q{name}", call_id=name, details=details, reason="asks", origin=Origin.MODEL, created_at=""
+        )
+        session.stream.publish(ConfirmationRequestedEvent(call_id=name, request=request))
+    assert words() == ["WAIT", "WAIT", "WAIT"]
+    for name in ("c", "a"):
+        session.stream.publish(
+            ConfirmationSettledEvent(call_id=name, request_id=f"q{name}", outcome=ConfirmationState.APPROVED, by="user")
+        )
+    assert words() == ["RUN", "WAIT", "WAIT"], "approved or not, each runs in its turn"
+    result = LoggedResult(ok=True, llm_content="done", return_display="done")
+    session.stream.publish(ToolResultEvent(call_id="a", result=result))
+    assert words() == ["ok", "RUN", "RUN"]
