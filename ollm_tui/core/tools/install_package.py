@@ -30,8 +30,9 @@ from ollm_tui.core.shell.pty_process import StartError, bash_line
 from ollm_tui.core.shell.shell_service import CommandOutcome
 from ollm_tui.core.shell.status import CommandEnding, TimeLimits
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.command_outcome import full_text
 from ollm_tui.core.tools.git_calls import trusted_path
-from ollm_tui.core.tools.shell import full_text, shell_service
+from ollm_tui.core.tools.shell import shell_service
 
 INSTALL_SECONDS = 900.0
 

@@ -42,7 +42,7 @@ from ollm_tui.core.tools.base import (
     ToolInvocation,
     TouchedPath,
 )
-from ollm_tui.core.tools.shell import likely_refusal
+from ollm_tui.core.tools.command_outcome import likely_refusal
 
 MOST_ARTIFACTS = 100
 MOST_SCANNED = 200_000

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-import signal as signals
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import Field, field_validator
@@ -23,7 +20,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.output import NO_OUTPUT
-from ollm_tui.core.base.results import Artifact, ExecutionPlace, ToolData, ToolError, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ExecutionPlace, ToolData, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
@@ -33,8 +30,8 @@ from ollm_tui.core.sandbox.look import LookCage
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.hub import CommandRequest
 from ollm_tui.core.shell.pty_process import StartError
-from ollm_tui.core.shell.shell_service import CommandOutcome, OutputExcerpt, ShellService
-from ollm_tui.core.shell.status import CommandEnding, CommandStatus, TimeLimits
+from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
+from ollm_tui.core.shell.status import CommandEnding, TimeLimits
 from ollm_tui.core.tools.base import (
     CallFacts,
     Effect,
@@ -45,6 +42,7 @@ from ollm_tui.core.tools.base import (
     ToolInvocation,
     TouchedPath,
 )
+from ollm_tui.core.tools.command_outcome import LOOKED, WORKED, full_text, likely_refusal, outcome_notes, timed_out
 from ollm_tui.core.tools.context import CommandFacts, ToolContext
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -239,15 +237,15 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             return_display=display,
             error=None if error is None else ToolError.of(error),
             data=ShellData(
-                exit_code=None if _timed_out(state) else state.exit_code,
+                exit_code=None if timed_out(state) else state.exit_code,
                 signal=state.signal,
                 pid=state.pid,
                 id=state.id,
                 cwd=os.fsencode(state.cwd).decode("utf-8", "replace"),
-                timed_out=_timed_out(state),
+                timed_out=timed_out(state),
                 output=output.text.content,
             ),
-            notes=(*notes, *_notes(outcome)),
+            notes=(*notes, *outcome_notes(outcome)),
             exit_code=exit_code,
             artifacts=full_text(output),
             truncated=output.text.truncated,
@@ -297,12 +295,12 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return ShellExecutionFailed(f"Command exited with code {code}", {"exitCode": state.exit_code})
 
     def _finished(self, outcome: CommandOutcome, error: ToolFailure | None) -> ToolResult:
-        timed_out = _timed_out(outcome.status)
-        code = None if timed_out else outcome.status.exit_code
+        late = timed_out(outcome.status)
+        code = None if late else outcome.status.exit_code
         text = outcome.output.text.content or NO_OUTPUT
         notes = self._refusal(text) if code else ()
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}"
-        if error is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
+        if error is not None and (late or outcome.status.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{error.type}: {error.message}"))
         return self._tool_result(outcome, content, text, notes, error=error, exit_code=code)
 
@@ -314,74 +312,13 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         self.refused = refused
         if place is ExecutionPlace.READING_CAGE:
             self.context.command_hub.refused_lines.add(self._line)
-            return (f"[blocked by the cage: {refused}] {_LOOKED}",)
-        return (f"[blocked by the cage: {refused}] {_WORKED} {self.context.sandbox.hint}".rstrip(),)
+            return (f"[blocked by the cage: {refused}] {LOOKED}",)
+        return (f"[blocked by the cage: {refused}] {WORKED} {self.context.sandbox.hint}".rstrip(),)
 
 
 def shell_service(context: ToolContext) -> ShellService:
     """Return the service over the context's commands."""
     return ShellService(context.command_hub, context.limits.result_chars, context.limits.result_lines)
-
-
-def _timed_out(state: CommandStatus) -> bool:
-    return state.ending in (CommandEnding.TIMED_OUT, CommandEnding.IDLE)
-
-
-def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
-    state = outcome.status
-    notes = list(state.user_input.for_model())
-    if not state.on_terminal:
-        notes.append("the system gave no terminal; the output came through a pipe")
-    if state.running and state.waiting_for_input:
-        notes.append("it waits for input; the person can type into its terminal")
-    notes += state.disk_errors
-    if state.ending is CommandEnding.KILLED:
-        notes.append("it was ended from outside before it was done")
-    elif state.signal is not None and state.ending is None:
-        notes.append(f"it was ended by {state.signal}")
-    elif state.exit_code is not None and 128 < state.exit_code <= 192 and state.ending is None:
-        with suppress(ValueError):
-            name = signals.Signals(state.exit_code - 128).name
-            notes.append(f"code {state.exit_code} usually means that a command in the line was ended by {name}")
-    if state.leftovers:
-        processes = ", ".join(map(str, state.leftovers))
-        ended = "could not be ended and" if state.ending is not None else "of it"
-        notes.append(f"processes {ended} still run: {processes}")
-    return tuple(notes)
-
-
-_REFUSALS = {
-    "network": re.compile(
-        r"unreachable|name resolution|resolve host|socket.*not permitted|create (inet|tcp|udp|unix)? ?socket", re.I
-    ),
-    "writing": re.compile(r"cannot (create|touch|remove|move|overwrite|change|make)|unable to (create|write)", re.I),
-    "what lies outside the workspace, writing, network and other processes": re.compile(
-        r"permission denied|operation not permitted|read-only file system|does not exist; check"
-        r"|errno 13|errno 1\b|\beacces\b|\beperm\b",
-        re.I,
-    ),
-}
-"""What programs say where the cage refused them something."""
-
-
-_LOOKED = (
-    "It ran unasked, where it can only read the workspace. If it needs more, send the same call again: the person is "
-    "then asked whether it may run on this machine."
-)
-_WORKED = (
-    "It ran in the sandbox of the settings: only the workspace can be written, .git and protected files cannot, and "
-    "this machine's home and network are not there. Ask the person if it has to run outside."
-)
-
-
-def likely_refusal(text: str) -> str:
-    """Return what a cage probably refused a program that failed with this output; empty for nothing."""
-    return next((what for what, words in _REFUSALS.items() if words.search(text)), "")
-
-
-def full_text(output: OutputExcerpt) -> tuple[Artifact, ...]:
-    """Return the file that holds an output whole, where it was cut."""
-    return () if output.full_text is None else (Artifact(kind="full-text", path=str(output.full_text)),)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

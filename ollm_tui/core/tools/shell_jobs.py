@@ -12,8 +12,9 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.command_outcome import full_text
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.shell import full_text, shell_service
+from ollm_tui.core.tools.shell import shell_service
 
 LONGEST_WAIT_MS = 600_000
 
