@@ -32,10 +32,10 @@ CONNECT = """Three ways to connect a model:
 2. LM Studio, llama.cpp or vLLM: start its server, then `ollm-tui --provider openai --base-url http://127.0.0.1:PORT/v1`
 3. A service with an API key: set OLLM_API_KEY, then `ollm-tui --provider openai --base-url URL --model NAME`"""
 
-GREETING = f"""No AI model is connected, so nothing here thinks.
-Plain forms work all the same: `ls`, `read FILE`, `run COMMAND` and more; `help` lists them.
-
-{CONNECT}"""
+GREETING = """No AI model is connected, so nothing here thinks. What you can do now:
+1. Connect one: start `ollama serve` or `llama-server -m FILE.gguf --port 8080`, then type `/connect`
+2. Watch the tour, where a script plays the model: `ollm-tui --provider scripted`
+3. Use the tools by plain forms: `ls`, `read FILE`, `run COMMAND`; `help` lists them, and other ways to connect"""
 
 
 class OfflineProvider:
