@@ -13,17 +13,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import Field
-
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.app_dirs import state_dir
-from ollm_tui.core.base.errors import InvalidArguments, ShellExecutionFailed, ShellTimeout, ToolFailure
+from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.core.base.results import Artifact, ExecutionPlace, ToolData, ToolError, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import Artifact, ExecutionPlace, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.secrets import own_environment
 from ollm_tui.core.fence.workspace import Access
@@ -48,7 +45,6 @@ from ollm_tui.core.test_runs.runners import REPORT, ReportFormat, Selection, Tes
 from ollm_tui.core.tools.base import (
     CallFacts,
     Effect,
-    Parameters,
     Question,
     Tool,
     ToolGroup,
@@ -56,58 +52,19 @@ from ollm_tui.core.tools.base import (
     TouchedPath,
 )
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.shell import LONGEST_MS, SHELL, ShellData, ShellInvocation, ShellParameters
+from ollm_tui.core.tools.run_tests_outcome import (
+    RunState,
+    RunTestsData,
+    RunTestsParameters,
+    TestFailure,
+    failure_of,
+    place_of,
+    state_of,
+    told,
+)
+from ollm_tui.core.tools.shell import SHELL, ShellData, ShellInvocation, ShellParameters
 
-FAILURES_TOLD = 20
-"""Failures that the model is told; the full report has all."""
-_MESSAGE = 300
-_OUTPUT_TAIL = 4_000
 _MAX_REPORTS = 2_000
-
-
-class RunTestsParameters(Parameters):
-    """Which tests, and for how many seconds; without paths and names all."""
-
-    paths: list[str] | None = None
-    names: list[str] | None = None
-    last_failed: bool = False
-    timeout: float = Field(600, gt=0, le=LONGEST_MS / 1000)
-
-
-class RunState(StrEnum):
-    """How a run ended."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NO_TESTS = "noTests"
-    CRASHED = "crashed"
-    """It broke before or while it ran: collecting, loading or building failed."""
-    TIMED_OUT = "timedOut"
-
-
-class TestFailure(ToolData):
-    """One test that failed."""
-
-    __test__ = False
-
-    path: str
-    line: int | None
-    name: str
-    message: str
-
-
-class RunTestsData(ToolData):
-    """Counts and failures of a run; `duration` in milliseconds."""
-
-    passed: int
-    failed: int
-    errors: int
-    skipped: int
-    duration: int
-    failures: tuple[TestFailure, ...]
-    state: RunState
-    runner: str
-    command: str
 
 
 class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
@@ -217,7 +174,7 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
             report = self._report(output, before)
         except ReportError as error:
             unread = str(error)
-        state = _state(report, shell, command, unread)
+        state = state_of(report, shell, command, unread)
         if state in (RunState.PASSED, RunState.FAILED):
             _LastRun(self.context.fence.root).save(report.failures)
         data = RunTestsData(
@@ -234,10 +191,10 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
             runner=command.runner,
             command=command.line,
         )
-        failure = _failure(state, data, report, unread, self.params)
-        told = _told(data, failure, report, output)
+        failure = failure_of(state, data, report, unread, self.params)
+        text = told(data, failure, report, output)
         saved = self._save(report)
-        content = told if saved is None else f"{told}\n\nFull report: {saved}"
+        content = text if saved is None else f"{text}\n\nFull report: {saved}"
         artifacts = ran.artifacts if saved is None else (Artifact(kind="report", path=str(saved)), *ran.artifacts)
         return ran.model_copy(
             update={
@@ -282,7 +239,7 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
         """Write all failures with their texts where read_file finds them; None where there are none, or no room."""
         if not report.failures:
             return None
-        parts = [f"{_place(each)}: {each.message}\n\n{each.text}\n" for each in report.failures]
+        parts = [f"{place_of(each)}: {each.message}\n\n{each.text}\n" for each in report.failures]
         with suppress(OSError):
             path = self.context.command_hub.log_folder() / f"tests-{secrets.token_hex(4)}.txt"
             path.write_text(visible_block("\n".join(parts)), "utf-8", errors="replace")
@@ -346,78 +303,6 @@ def _read(path: Path) -> bytes:
     if content is None:
         raise ReportError("it wrote no report")
     return content
-
-
-def _state(report: TestReport, shell: ShellData, command: TestCommand, unread: str) -> RunState:
-    if shell.timed_out:
-        return RunState.TIMED_OUT
-    code = shell.exit_code
-    if report.crashed:
-        return RunState.CRASHED
-    if unread and command.format is ReportFormat.TAP:
-        return RunState.FAILED if code else RunState.PASSED
-    if code is not None and code == command.no_tests_code:
-        return RunState.NO_TESTS
-    if unread or (code and not report.failures):
-        return RunState.CRASHED
-    if report.failures or code:
-        return RunState.FAILED
-    return RunState.PASSED if report.total else RunState.NO_TESTS
-
-
-def _failure(
-    state: RunState, data: RunTestsData, report: TestReport, unread: str, given: RunTestsParameters
-) -> ToolFailure | None:
-    match state:
-        case RunState.PASSED:
-            return None
-        case RunState.FAILED:
-            count = data.failed + data.errors
-            total = count + data.passed
-            return ShellExecutionFailed(f"{count} of {total} tests failed" if count else "The tests failed")
-        case RunState.NO_TESTS if given.last_failed:
-            return ShellExecutionFailed("No test failed in the last run here. Run without lastFailed.")
-        case RunState.NO_TESTS:
-            chosen = given.paths or given.names
-            remedy = "Check paths and names." if chosen else "Name paths, or look where the tests are."
-            return ShellExecutionFailed(f"{data.runner} found no tests. {remedy}")
-        case RunState.CRASHED:
-            why = report.crashed or unread or "it ended with an error that no test reports"
-            return ShellExecutionFailed(f"The tests could not be run ({data.runner}): {visible(why)}. See the output.")
-        case RunState.TIMED_OUT:
-            return ShellTimeout(
-                f"The tests timed out after {given.timeout:g} s and were ended. Run fewer, or give a longer timeout.",
-                {"limitMs": round(given.timeout * 1000), "elapsedMs": data.duration},
-            )
-
-
-def _told(data: RunTestsData, failure: ToolFailure | None, report: TestReport, output: str) -> str:
-    """Return what the model reads: counts, the first failures, and the end of the output where no test tells more."""
-    known = data.passed + data.failed + data.errors + data.skipped
-    counts = f"{data.passed} passed, {data.failed} failed, {data.errors} errors, {data.skipped} skipped"
-    lines = [f"{counts} ({data.runner})" if known else f"No counts ({data.runner}): {data.state.value}"]
-    if failure is not None and data.state is not RunState.FAILED:
-        lines.append(f"{failure.type}: {failure.message}")
-    if report.failures:
-        lines.append("")
-        lines += [f"{_place(each)}: {_short(each.message)}" for each in report.failures[:FAILURES_TOLD]]
-    more = data.failed + data.errors - FAILURES_TOLD
-    if more > 0:
-        lines.append(f"... and {more} more")
-    if not report.failures and data.state is not RunState.PASSED:
-        tail = visible_block(output.strip())[-_OUTPUT_TAIL:]
-        lines += ["", "Output (its end):", tail or "(no output)"]
-    return "\n".join(lines)
-
-
-def _place(failure: FailedTest) -> str:
-    line = "" if failure.line is None else f":{failure.line}"
-    return visible(f"{failure.path}{line} {failure.name}".strip())
-
-
-def _short(message: str) -> str:
-    text = visible(" ".join(message.split()))
-    return text if len(text) <= _MESSAGE else f"{text[:_MESSAGE]}…"
 
 
 RUN_TESTS = Tool(
