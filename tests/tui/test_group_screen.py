@@ -110,7 +110,7 @@ async def test_space_chooses_a_few_and_a_chosen_one_that_ends_never_means_all() 
         screen = await opened(here, *items)
         await here.press("down", "space")
         await here.arm()
-        assert screen.targets == ("confirm-2",)
+        assert screen.selection.targets == ("confirm-2",)
         await here.show_queue(*(item for item in items if item.ordinal != 2))
         await here.arm()
         await here.press("y")
@@ -137,7 +137,7 @@ async def test_what_comes_or_goes_meanwhile_is_not_decided_by_a_key_pressed_befo
         await here.press("y")
         assert here.backend.of(DecideGroup) == [], "the first press was about three, this one is about two"
         await here.press("m")
-        assert screen.targets == ("confirm-2", "confirm-3", "confirm-4", "confirm-5")
+        assert screen.selection.targets == ("confirm-2", "confirm-3", "confirm-4", "confirm-5")
         await here.press("y")
         assert here.backend.of(DecideGroup) == []
         await here.arm()
@@ -258,8 +258,8 @@ async def test_a_chosen_few_are_approved_and_the_rest_waits(workspace: Path) -> 
         await here.press("space", "down", "down", "space")
         await here.decide("y")
         await here.decide("y")
-        await here.wait_until(lambda: len(screen.open_ids) == 36)
-        assert screen.targets == screen.open_ids
+        await here.wait_until(lambda: len(screen.selection.open_ids) == 36)
+        assert screen.selection.targets == screen.selection.open_ids
         await here.decide("n")
         await here.decide("n")
         await here.wait_for("All done.")
@@ -273,7 +273,7 @@ async def test_questions_withdrawn_with_their_turn_run_nothing(workspace: Path) 
         here.app.dashboard.action_interrupt()
         here.app.dashboard.action_interrupt()
         await here.wait_for("Nothing here waits any more")
-        assert screen.targets == ()
+        assert screen.selection.targets == ()
         await here.press("y", "escape")
         await here.wait_for_idle()
         assert list(workspace.iterdir()) == []
@@ -328,7 +328,7 @@ async def test_a_refused_rule_is_not_saved(workspace: Path) -> None:
         screen.query_one("#group-rule", Input).value = "make *"
         await here.wait_for("would not have allowed this call")
         await here.decide("ctrl+s")
-        assert screen.query_one(RuleForm).display and len(screen.open_ids) == 38
+        assert screen.query_one(RuleForm).display and len(screen.selection.open_ids) == 38
         await here.press("escape")
         await here.decide("n")
         await here.decide("n")

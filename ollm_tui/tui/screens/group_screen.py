@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.bus.states import ConfirmationState, Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.group_selection import GroupSelection
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
-from ollm_tui.tui.question_groups import group_questions, rule_wording
+from ollm_tui.tui.question_groups import rule_wording
 from ollm_tui.tui.screens.group_rule import RuleForm
 from ollm_tui.tui.screens.group_text import ESC, head_lines, list_keys, reason_keys
 from ollm_tui.tui.screens.question_screens import after_burst
-from ollm_tui.tui.styled_text import StyledLine, line
+from ollm_tui.tui.styled_text import StyledLine, line, set_border
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.question_list import QuestionList, question_row
 from ollm_tui.tui.widgets.row_list import RowList
@@ -32,7 +31,6 @@ from ollm_tui.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.core.bus.notices import Confirmation
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.rule_effects import RuleEffect
 
@@ -63,16 +61,7 @@ class GroupScreen(ModalScreen[str | None]):
 
     def __init__(self, queue: ConfirmationQueueSnapshot, item_ids: tuple[str, ...], presses: KeyPresses) -> None:
         super().__init__()
-        self._queue = queue
-        self._shown: dict[str, Confirmation] = {item.id: item for item in queue.items if item.id in item_ids}
-        """The questions of the list as they stand, oldest first."""
-        self._asked = dict(self._shown)
-        """The same as they were asked: what newer ones are compared with."""
-        self._first = next(iter(self._shown.values()))
-        self._marked: set[str] = set()
-        self._sent: set[str] = set()
-        self._answered = False
-        """Something was decided here: the list closes once nothing of it waits."""
+        self.selection = GroupSelection.of(queue, item_ids)
         self._denying: tuple[str, ...] = ()
         """The questions that the reason being typed is about."""
         self.guard = DecisionGuard(presses)
@@ -96,8 +85,8 @@ class GroupScreen(ModalScreen[str | None]):
     def on_mount(self) -> None:
         """Show the questions and stop their clocks."""
         self._reason.display = self._rule.display = False
-        self._box.set_class(self._first.details.risk is Risk.HIGH, "-high")
-        self.post_message(HoldGroup(tuple(self._shown), on=True))
+        self._box.set_class(self.selection.first.details.risk is Risk.HIGH, "-high")
+        self.post_message(HoldGroup(tuple(self.selection.shown), on=True))
         self._list.focus()
         self.rearm()
 
@@ -108,49 +97,20 @@ class GroupScreen(ModalScreen[str | None]):
     # -- what is decided ---------------------------------------------------------------------------------------------
 
     @property
-    def open_ids(self) -> tuple[str, ...]:
-        """The listed questions that wait for a decision."""
-        return tuple(item.id for item in self._shown.values() if item.pending and item.id not in self._sent)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The questions that a key decides: the chosen ones, else all that are open."""
-        if not self._marked:
-            return self.open_ids
-        return tuple(item_id for item_id in self.open_ids if item_id in self._marked)
-
-    @property
     def unread(self) -> int:
-        """How many of these have not been in sight as a whole."""
-        return len(set(self.targets) - self._list.whole)
-
-    @property
-    def newer(self) -> tuple[Confirmation, ...]:
-        """The similar questions that came since; no key here decides them."""
-        others = [item for item in self._queue.pending if item.id not in self._shown]
-        groups = group_questions([*self._asked.values(), *others])
-        return tuple(
-            item
-            for group in groups
-            if any(item.id in self._shown for item in group.items)
-            for item in group.items
-            if item.id not in self._shown
-        )
+        """How many of the questions that a key decides have not been in sight as a whole."""
+        return len(set(self.selection.targets) - self._list.whole)
 
     # -- updates -----------------------------------------------------------------------------------------------------
 
     def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         """Show another snapshot: rows stay where they are, and what has ended says how."""
-        self._queue = queue
-        before = self.open_ids
-        for item_id, shown in self._shown.items():
-            gone = replace(shown, state=ConfirmationState.CANCELLED) if shown.pending else shown
-            self._shown[item_id] = queue.find(item_id) or gone
-        if self._answered and not any(item.pending for item in self._shown.values()):
+        changed = self.selection.take(queue)
+        if self.selection.is_over:
             self._close()
-        elif self.open_ids != before:
+        elif changed:
             if self._rule.display:
-                self._rule.begin(self._rule.wording, self._denying, self.open_ids)
+                self._rule.begin(self._rule.wording, self._denying, self.selection.open_ids)
             self.rearm()
         else:
             self.draw()
@@ -172,37 +132,35 @@ class GroupScreen(ModalScreen[str | None]):
     def action_mark(self) -> None:
         """Choose the marked question, or not."""
         chosen = self._list.chosen_id
-        if chosen is not None and (chosen in self.open_ids or chosen in self._marked):
-            self._marked ^= {chosen}
+        if chosen is not None and self.selection.toggle(chosen):
             self.rearm()
 
     def action_approve(self) -> None:
         """Approve the targets; several, and HIGH ones, take two presses."""
         if self._may("approve"):
-            self._decide(self.targets, approved=True)
+            self._decide(self.selection.targets, approved=True)
         self.draw()
 
     def action_deny(self) -> None:
         """Deny the targets; several take two presses."""
         if self._may("deny"):
-            self._decide(self.targets, approved=False)
+            self._decide(self.selection.targets, approved=False)
         self.draw()
 
     def action_reason(self) -> None:
         """Ask for a reason for denying the targets."""
-        if self.targets and self._may("give a reason", twice=False):
-            self._denying = self.targets
+        if self.selection.targets and self._may("give a reason", twice=False):
+            self._denying = self.selection.targets
             self._reason.value, self._reason.display = "", True
             self._reason.focus()
         self.draw()
 
     def action_rule(self) -> None:
         """Write a rule that would allow the targets; its effect is shown before it is saved."""
-        if self.targets and self._may("make a rule", twice=False):
-            self._denying = self.targets
-            groups = group_questions(item for item_id, item in self._asked.items() if item_id in self.targets)
+        if self.selection.targets and self._may("make a rule", twice=False):
+            self._denying = self.selection.targets
             self._rule.display = True
-            self._rule.begin(rule_wording(groups[0]), self.targets, self.open_ids)
+            self._rule.begin(rule_wording(self.selection.target_group), self._denying, self.selection.open_ids)
             self.rearm()
 
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
@@ -224,24 +182,21 @@ class GroupScreen(ModalScreen[str | None]):
             self.rearm()
 
     def _save_rule(self) -> None:
-        self._answered = True
+        self.selection.answered = True
         self._rule.save()
         self._leave_form()
         self.rearm()
 
     def action_scope(self) -> None:
         """Change how far the rule reaches; one about HIGH risk ends with the session."""
-        if self._rule.display and self._first.details.risk is not Risk.HIGH:
+        if self._rule.display and self.selection.first.details.risk is not Risk.HIGH:
             self._rule.widen()
             self.rearm()
 
     def action_take_newer(self) -> None:
         """Add the similar questions that came since to the list."""
-        newer = {item.id: item for item in self.newer}
-        if newer and not self._reason.display and not self._rule.display:
-            self._shown |= newer
-            self._asked |= newer
-            self.post_message(HoldGroup(tuple(newer), on=True))
+        if not self._reason.display and not self._rule.display and (newer := self.selection.take_newer()):
+            self.post_message(HoldGroup(newer, on=True))
             self.rearm()
 
     def action_back(self) -> None:
@@ -255,13 +210,13 @@ class GroupScreen(ModalScreen[str | None]):
     @on(RowList.Opened)
     def _opened(self, event: RowList.Opened) -> None:
         event.stop()
-        if event.row_id in self.open_ids:
+        if event.row_id in self.selection.open_ids:
             self._close(event.row_id)
 
     @on(Input.Submitted, "#group-reason")
     def _reason_given(self, event: Input.Submitted) -> None:
         event.stop()
-        left = tuple(item_id for item_id in self._denying if item_id in self.open_ids)
+        left = tuple(item_id for item_id in self._denying if item_id in self.selection.open_ids)
         if left and self.guard.press(("deny with a reason", left)) is Readiness.READY:
             self._decide(left, approved=False, reason=event.value.strip() or None)
         self.draw()
@@ -269,22 +224,22 @@ class GroupScreen(ModalScreen[str | None]):
     # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _decision(self, verb: str) -> Hashable:
-        return (verb, self.targets)
+        return (verb, self.selection.targets)
 
     def _may(self, verb: str, *, twice: bool | None = None) -> bool:
-        if not self.targets or self._reason.display or self._rule.display:
+        if not self.selection.targets or self._reason.display or self._rule.display:
             return False
         if twice is None:
-            twice = len(self.targets) > 1 or (verb == "approve" and self._first.details.risk is Risk.HIGH)
+            twice = len(self.selection.targets) > 1 or (
+                verb == "approve" and self.selection.first.details.risk is Risk.HIGH
+            )
         return self.guard.press(self._decision(verb), whole=True, twice=twice) is Readiness.READY
 
     def _decide(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None = None) -> None:
         after_burst(self, self.guard, lambda: self._send(item_ids, approved=approved, reason=reason))
 
     def _send(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None) -> None:
-        self._answered = True
-        self._sent.update(item_ids)
-        self._marked.difference_update(item_ids)
+        self.selection.decided(item_ids)
         if self._reason.display:
             self._leave_form()
         self.post_message(DecideGroup(item_ids, approved, reason))
@@ -296,7 +251,7 @@ class GroupScreen(ModalScreen[str | None]):
         self._list.focus()
 
     def _close(self, item_id: str | None = None) -> None:
-        self.post_message(HoldGroup(tuple(self._shown), on=False))
+        self.post_message(HoldGroup(tuple(self.selection.shown), on=False))
         if self.is_current:
             self.dismiss(item_id)
 
@@ -319,18 +274,15 @@ class GroupScreen(ModalScreen[str | None]):
 
     def draw(self) -> None:
         """Draw the list; called each second while a clock runs."""
-        count = len(self._shown)
-        details = self._first.details
-        self._box.border_title = Content(
-            f"{count} similar questions   {details.risk.value.upper()}   {visible(details.tool_name)}"
-        )
-        self._box.border_subtitle = "PgUp/PgDn scroll   Enter opens one"
-        [group, *_] = group_questions(self._asked.values())
-        self._head.show_lines(head_lines(group))
+        selection = self.selection
+        details = selection.first.details
+        what = f"{len(selection.shown)} similar questions   {details.risk.value.upper()}   {visible(details.tool_name)}"
+        set_border(self._box, what, "PgUp/PgDn scroll   Enter opens one")
+        self._head.show_lines(head_lines(selection.group))
         self._list.show_rows(
             [
-                question_row(item, marked=item.id in self._marked, sent=item.id in self._sent)
-                for item in self._shown.values()
+                question_row(item, marked=item.id in selection.marked, sent=item.id in selection.sent)
+                for item in selection.shown.values()
             ]
         )
         self._keys.show_lines(self._key_lines())
@@ -346,11 +298,13 @@ class GroupScreen(ModalScreen[str | None]):
     def _key_lines(self) -> list[StyledLine]:
         ready = self.guard.readiness(whole=True) is Readiness.READY
         if self._reason.display:
-            return [reason_keys(sum(item_id in self.open_ids for item_id in self._denying))]
+            return [reason_keys(sum(item_id in self.selection.open_ids for item_id in self._denying))]
         if self._rule.display:
             return [self._rule.key_line(ready=ready)]
-        if not self.open_ids:
+        if not self.selection.open_ids:
             return [line("Nothing here waits any more.   ", ESC, " close")]
         again = next((verb for verb in ("approve", "deny") if self.guard.again(self._decision(verb))), "")
-        chosen = bool(self._marked)
-        return list_keys(len(self.targets), self.unread, len(self.newer), again, chosen=chosen, ready=ready)
+        chosen = bool(self.selection.marked)
+        return list_keys(
+            len(self.selection.targets), self.unread, len(self.selection.newer), again, chosen=chosen, ready=ready
+        )
