@@ -60,9 +60,11 @@ GIVEN = {
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_a_kernel_without_landlock_where_bubblewrap(name: str, tmp_path: Path) -> None:
-    given, folder, workspace = GIVEN[name], tmp_path / "bin", tmp_path / "ws"
-    folder.mkdir()
-    workspace.mkdir()
+    given, folder, tools, workspace = GIVEN[name], tmp_path / "bin", tmp_path / "tools", tmp_path / "ws"
+    for each in (folder, tools, workspace):
+        each.mkdir()
+    (tools / "ruff").write_text("#!/bin/sh\necho 'x = {1}'\n")
+    (tools / "ruff").chmod(0o755)
     (workspace / "a.py").write_text("x = {  1 }\n")
     subprocess.run(["git", "init", "-q", "."], cwd=workspace, check=True)
     if given.script is not None:
@@ -72,11 +74,11 @@ def test_a_kernel_without_landlock_where_bubblewrap(name: str, tmp_path: Path) -
     ran = subprocess.run(
         [sys.executable, "-P", "-c", line, str(folder), str(workspace)], check=False, cwd=REPOSITORY, text=True,
         input="".join(json.dumps(call) + "\n" for call in CALLS), capture_output=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PATH": f"{tools}:/usr/bin:/bin"},
     )  # fmt: skip
     rows, _, checked = ran.stdout.partition("landlock ABI 0")
     results = [json.loads(row) for row in rows.splitlines()]
-    assert tuple(row.get("place") for row in results) == given.places, ran.stderr
+    assert tuple(row.get("place") for row in results) == given.places, (results, ran.stderr)
     for row, place in zip(results, given.places, strict=True):
         assert row["ok"] if place else row["error"]["type"] == "PolicyDeniedError", row
     assert all(each in checked for each in given.said), checked
