@@ -22,6 +22,9 @@ SECONDS = 10.0
 """For every answer but the one that comes when the command is over."""
 
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
 class EngineError(Exception):
     """What the engine answered that is no success; the message says what to do."""
 
@@ -110,18 +113,23 @@ def _message(content: bytes) -> str:
         return content.decode("utf-8", "replace")[:200]
 
 
-def _ended(number: int, _frame: object) -> NoReturn:
-    raise SystemExit(128 + number)
-
-
 def main() -> int:
     """Run what the descriptor says."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _ended)
     with os.fdopen(int(sys.argv[1]), encoding="utf-8") as given:
         order = json.load(given)
+    engine = Engine(order["socket"])
+
+    def end(number: int, _frame: object) -> NoReturn:
+        # No exception: one that is raised while an object is being collected would be lost, and this would go on.
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        remove(engine, order["name"])
+        os._exit(128 + number)
+
+    for number in _SIGNALS:
+        signal.signal(number, end)
     try:
-        return run(Engine(order["socket"]), order["name"], order["container"])
+        return run(engine, order["name"], order["container"])
     except (EngineError, OSError, http.client.HTTPException) as error:
         print(f"docker: {error}", file=sys.stderr)
         return FAILED
