@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError
 
 from ollm_tui.agent.providers.provider import ModelOptions, Thinking, ToolsMode
-from ollm_tui.core.base.app_dirs import config_dir, line_of_key
+from ollm_tui.core.base.app_dirs import config_dir, line_of_key, may_be_there
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.repository_trust import RepositoryConfig
 from ollm_tui.core.policy.rules import Mode
@@ -212,7 +212,7 @@ def load_settings(
     layers = _Layers(LoadedConfig(Settings(), {}))
     loaded = layers.loaded
     path = user_config_path(options)
-    if options.config_file is not None or path.exists():
+    if options.config_file is not None or may_be_there(path):
         loaded.user_file = layers.read(path)
         if loaded.user_file is not None:
             layers.add(loaded.user_file.tables, str(path), loaded.user_file.text)

@@ -15,7 +15,7 @@ from ollm_tui import __version__
 from ollm_tui.cli.command_line import ExitCode, command_parser, options_of, parse
 from ollm_tui.cli.streams import print_json, say
 from ollm_tui.config import user_config_path
-from ollm_tui.core.base.app_dirs import data_dir
+from ollm_tui.core.base.app_dirs import data_dir, may_be_there
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.log_file import log_path
@@ -120,7 +120,8 @@ async def _check_servers(configuration: Configuration) -> list[DoctorCheck]:
 def _check_configuration(configuration: Configuration) -> Generator[DoctorCheck]:
     yield DoctorCheck("workspace", CheckStatus.OK, str(configuration.workspace.root))
     path = user_config_path(configuration.options)
-    yield DoctorCheck("config file", CheckStatus.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
+    there = "" if may_be_there(path) else " (not there: defaults)"
+    yield DoctorCheck("config file", CheckStatus.OK, f"{path}{there}")
     for error in configuration.errors:
         yield DoctorCheck("config", CheckStatus.ERROR, str(error))
     for theme_error in load_themes().errors:

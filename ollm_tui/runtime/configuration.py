@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.hooks.entries import HookSettings, read_hooks, with_scripts_checked
 from ollm_tui.config import ConfigError, ConfigFile, LoadedConfig, Settings, load_settings, user_config_path
-from ollm_tui.core.base.app_dirs import config_dir
+from ollm_tui.core.base.app_dirs import config_dir, may_be_there
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
@@ -177,7 +177,7 @@ def _policy_files(options: Options, workspace: Workspace, loaded: LoadedConfig) 
         return PolicyFiles((given,), load_preset(given.document.preset or DEFAULT_PRESET))
     documents: list[LoadedPolicy] = []
     own = workspace_policy_path(workspace.root)
-    if own.exists():
+    if may_be_there(own):
         documents.append(read_policy_file(own, "workspace"))
     if loaded.user_file is not None:
         documents.append(_embedded(loaded.user_file, "user"))

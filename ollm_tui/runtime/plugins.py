@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import logging
+import os
 import re
 import stat
 import sys
@@ -16,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
-from ollm_tui.core.base.app_dirs import config_dir
+from ollm_tui.core.base.app_dirs import config_dir, may_be_there
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.tools.base import AnyTool, Tool
 from ollm_tui.core.tools.builtin import builtin_tools
@@ -67,7 +68,13 @@ def load_registry(*, browser_without_sandbox: bool = False) -> tuple[ToolRegistr
     for tool in builtin_tools(browser_without_sandbox=browser_without_sandbox):
         registry.register(tool)
     errors: list[str] = []
-    for plugin in (*_installed(), *_in_folder(config_dir() / "plugins")):
+    folder = config_dir() / "plugins"
+    try:
+        own = list(_in_folder(folder))
+    except OSError as error:
+        own = []
+        errors.append(f"The plug-ins in {visible(str(folder))} are left out: {error.strerror}.")
+    for plugin in (*_installed(), *own):
         try:
             for tool in _tools_of(plugin, registry):
                 registry.register(tool)
@@ -84,7 +91,9 @@ def _installed() -> Iterator[_Plugin]:
 
 
 def _in_folder(folder: Path) -> Iterator[_Plugin]:
-    for path in sorted(folder.glob("*.py")):
+    if not may_be_there(folder):
+        return
+    for path in sorted(folder / name for name in os.listdir(folder) if name.endswith(".py")):
         yield _Plugin(path.stem, str(path), lambda path=path: _import_file(path))
 
 

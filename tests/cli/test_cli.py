@@ -46,6 +46,19 @@ def test_too_little_memory_is_a_sentence_and_no_traceback(tmp_path: Path, argume
     assert "there is not enough memory" in done.stderr
 
 
+@pytest.mark.parametrize(("arguments", "code"), [(("tool", "call", "ls", "{}"), 2), (("doctor",), 2)])
+def test_a_configuration_that_cannot_be_looked_at_is_named_and_denies(
+    tmp_path: Path, arguments: tuple[str, ...], code: int
+) -> None:
+    nowhere = f"/{'x' * 300}"  # a name that is too long cannot be looked up, by root neither
+    done = subprocess.run(
+        [sys.executable, "-m", "ollm_tui", *arguments],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "XDG_CONFIG_HOME": nowhere},
+    )  # fmt: skip
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert "File name too long" in done.stdout + done.stderr
+
+
 def test_a_workspace_brings_no_modules_of_its_own(tmp_path: Path) -> None:
     for name in ("httpx", "tomlkit", "tree_sitter_bash", "readability"):
         (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")

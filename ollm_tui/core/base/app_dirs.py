@@ -25,6 +25,17 @@ def state_dir() -> Path:
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
+def may_be_there(path: Path) -> bool:
+    """Return whether something is at a path; True where nobody can tell, so that reading it says why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _xdg(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
     # The XDG specification: a relative path in these variables is invalid and to be ignored.
