@@ -33,7 +33,7 @@ from ollm_tui.tui.session_commands import SessionCommands, pane_commands
 from ollm_tui.tui.signals import leave_on_signals
 from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands, message_command
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
-from ollm_tui.tui.themes import packaged_theme
+from ollm_tui.tui.themes import ThemedStylesheet, packaged_theme
 from ollm_tui.tui.values import Activity
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class DashboardApp(App[int]):
         self.clock = clock or SystemClock()
         self.key_order = KeyOrder(self, self._take_key)
         self._first = first_frame(options)
+        name = self._first.theme
+        self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
+        self.theme = name if name in self.available_themes else DEFAULT_THEME
+        self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
         self.dashboard.prompt.completer.folder = options.workspace or Path()
         self.holder = BackendHolder(self.post_update)
@@ -107,9 +111,6 @@ class DashboardApp(App[int]):
 
     def on_mount(self) -> None:
         """Open the backend once the first frame is painted, and end tidily on signals."""
-        name = self._first.theme
-        self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
-        self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.call_after_refresh(self._start_backend)
         leave_on_signals(self._leave_on_signal)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from textual.css.stylesheet import Stylesheet
 from textual.theme import Theme
 
 from ollm_tui.core.base.app_dirs import config_dir
@@ -26,6 +27,24 @@ class Themes:
 
     valid: dict[str, Theme]
     errors: tuple[ConfigError, ...]
+
+
+class ThemedStylesheet(Stylesheet):
+    """A stylesheet that is parsed anew only when a theme gives it other variables."""
+
+    def __init__(self, variables: dict[str, str]) -> None:
+        super().__init__(variables=variables)
+        self._given = variables
+
+    def set_variables(self, variables: dict[str, str]) -> None:
+        """Take a theme's variables; the same once more cost nothing."""
+        if variables != self._given:
+            self._given = variables
+            super().set_variables(variables)
+
+    def reparse(self) -> None:
+        """Parse what changed; Textual's own keeps none of what it parses, and so every start would parse three times."""
+        self.parse()
 
 
 class ThemeError(Exception):
