@@ -50,6 +50,7 @@ class OuterTerminal:
         self._screen = TolerantScreen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
         self._heard = time.monotonic()
+        self._text: str | None = None
         asyncio.get_running_loop().add_reader(process.fd, self._read)
 
     @classmethod
@@ -82,11 +83,14 @@ class OuterTerminal:
             return
         self._heard = time.monotonic()
         self._stream.feed(data)
+        self._text = None
 
     @property
     def text(self) -> str:
-        """The cells of the screen, line by line."""
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        """The cells of the screen, line by line; put together once for what has come, since everything here waits by it."""
+        if self._text is None:
+            self._text = "\n".join(line.rstrip() for line in self._screen.display)
+        return self._text
 
     @property
     def entered(self) -> int:
@@ -96,7 +100,7 @@ class OuterTerminal:
     @property
     def state(self) -> str:
         """First word of the status line."""
-        words = self._screen.display[0].split()
+        words = self.text.partition("\n")[0].split()
         return words[0] if words else ""
 
     async def type(self, *keys: str) -> None:
@@ -158,6 +162,7 @@ class OuterTerminal:
     def resize(self, columns: int, lines: int) -> None:
         """As a person pulls at the window's corner."""
         self._screen.resize(lines, columns)
+        self._text = None
         self._process.setwinsize(lines, columns)
 
     async def close(self) -> None:
