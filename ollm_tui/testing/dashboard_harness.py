@@ -132,11 +132,12 @@ async def wait_until(
         AssertionError: It did not within `seconds`; the message has `what`.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    end, pause = loop.time() + seconds, 0.01
     while not predicate():
         if loop.time() >= end:
             raise AssertionError(f"waited {seconds} s for {what()}")
-        await pilot.pause(0.01)
+        await pilot.pause(pause)
+        pause = min(pause * 1.3, 0.05)  # reading the whole screen takes longer than most of what is waited for
 
 
 def screen_text(app: DashboardApp) -> str:
