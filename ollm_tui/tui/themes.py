@@ -43,7 +43,7 @@ class ThemedStylesheet(Stylesheet):
             super().set_variables(variables)
 
     def reparse(self) -> None:
-        """Parse what changed; Textual's own keeps none of what it parses, and so every start would parse three times."""
+        """Parse what changed; Textual's own keeps nothing of what it parses, and a start would parse three times."""
         self.parse()
 
 
