@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
@@ -118,6 +118,7 @@ class LookCage:
     ignored: bytes = b""
     """Patterns of files that the person has git ignore in every repository."""
     passed: tuple[int, ...] = ()
+    ends_alone: ClassVar[bool] = False
     _private: PrivateFolder | None = field(default=None, init=False)
     _ruleset: Ruleset | None = field(default=None, init=False)
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 from ollm_tui.core.fence.secrets import command_environment, own_environment, person_environment
 from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
+from ollm_tui.core.shell.orphans import ORPHANS
 from ollm_tui.core.shell.output_log import MAX_LOG_BYTES, OnBytes, OutputLog
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import (
@@ -148,7 +149,8 @@ class CommandHub:
         def start() -> ChildProcess:
             return start_command(argv, request.cwd, environment, with_input=request.attended, cage=request.cage)
 
-        return await self._begin(status, start, mark, request.limits, on_bytes)
+        orphaned = request.cage is not None and not request.cage.ends_alone
+        return await self._begin(status, start, mark, request.limits, on_bytes, orphaned=orphaned)
 
     async def open_person_shell(self, columns: int, lines: int, cwd: Path | None = None) -> str:
         """Start the person's own shell in `cwd` (default: our own); return its id. Raises StartError."""
@@ -237,6 +239,8 @@ class CommandHub:
         mark: str,
         limits: TimeLimits,
         on_bytes: OnBytes | None,
+        *,
+        orphaned: bool = False,
     ) -> RunningCommand:
         if self._closed:
             raise StartError("The commands of this process are being ended; nothing new is started.")
@@ -244,6 +248,11 @@ class CommandHub:
 
         def publish(status: CommandStatus) -> None:
             # Called in the command's thread; the loop may be gone when the last command ends.
+            if orphaned and status.pid:
+                if status.unfinished:
+                    ORPHANS.watch(status.pid, mark)
+                else:
+                    ORPHANS.forget(mark)
             if self._records is not None:
                 error = self._records.update(status, mark)
                 if status.background:  # others end with this process, or with their call

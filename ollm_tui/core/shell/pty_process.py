@@ -84,6 +84,11 @@ class Cage(Protocol):
     passed: tuple[int, ...]
     """Descriptors that the command gets; known once `command` was called."""
 
+    @property
+    def ends_alone(self) -> bool:
+        """Whether all that it holds ends with this program, also when that is killed."""
+        ...
+
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError."""
         ...

@@ -30,6 +30,7 @@ from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.sandbox.work import WorkCage
+from ollm_tui.core.shell.orphans import ORPHANS
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.termination import Termination
 from ollm_tui.core.tools.base import (
@@ -208,6 +209,8 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         With `ends_alone` the system sees to that.
         """
         tree = None if ends_alone else ProcessTree(child.pid, self._mark)
+        if tree is not None:
+            await asyncio.to_thread(ORPHANS.watch, child.pid, self._mark)
         limits = self.context.limits
         outcome = _Outcome(*(ExcerptBuffer(limits.result_chars // 2, limits.result_lines // 2) for _ in range(2)))
         streams = [await _reader(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None]
@@ -235,6 +238,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             if tree is not None:
                 tree.leader_ended()
                 await asyncio.to_thread(Termination(tree, (signals.SIGKILL,), grace=0).run_to_end)
+                ORPHANS.forget(self._mark)
             for _, transport in streams:
                 transport.close()
         return outcome
