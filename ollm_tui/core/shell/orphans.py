@@ -1,6 +1,6 @@
-"""Ends what a killed program leaves running, where the kernel does not: a process that waits for that and sleeps till then.
+"""Ends what a killed program leaves running, where the kernel does not: a process of its own that waits for that.
 
-Only of commands that must not outlive this program: caged ones, and code. It is started with the first of them.
+It is for what must not outlive this program, caged commands and code, and is started with the first of them.
 """
 
 from __future__ import annotations

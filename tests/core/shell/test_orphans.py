@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from ollm_tui.core.sandbox.landlock import abi
-from tests.core.shell.conftest import until
 
 pytestmark = pytest.mark.skipif(not abi(), reason="a kernel without landlock")
 
@@ -40,23 +40,31 @@ def running(command: str) -> Sequence[bytes]:
     return subprocess.run(["pgrep", "-fx", command], capture_output=True, check=False).stdout.split()
 
 
-async def test_caged_commands_end_with_a_killed_program_and_recorded_jobs_go_on(tmp_path: Path) -> None:
+def until(condition: Callable[[], object]) -> None:
+    for _ in range(1000):  # other processes give no event to wait for
+        if condition():
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError("waited 20 s")
+
+
+def test_caged_commands_end_with_a_killed_program_and_recorded_jobs_go_on(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), STUBBORN]) as program:
-        await until(lambda: len(running("sleep 4345.5")) == 3 and running("sleep 4346.5"))
+        until(lambda: len(running("sleep 4345.5")) == 3 and running("sleep 4346.5"))
         program.kill()
-    await until(lambda: not running("sleep 4345.5"))
+    until(lambda: not running("sleep 4345.5"))
     assert running("sleep 4346.5")
     subprocess.run(["pkill", "-fx", "sleep 4346.5"], check=True)
 
 
 @pytest.mark.parametrize("sandbox", ['engine = "landlock"', 'mode = "off"'])
-async def test_code_ends_with_a_killed_program(tmp_path: Path, sandbox: str) -> None:
+def test_code_ends_with_a_killed_program(tmp_path: Path, sandbox: str) -> None:
     config = Path.home() / ".config/ollm-tui"
     config.mkdir(parents=True)
     (config / "policy.toml").write_text(f"[sandbox]\n{sandbox}\n")
     arguments = json.dumps({"language": "bash", "code": STUBBORN})
     line = [Path(sys.executable).parent / "ollm-tui", "tool", "call", "run_code", arguments, "--yes"]
     with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.DEVNULL) as program:
-        await until(lambda: len(running("sleep 4345.5")) == 3)
+        until(lambda: len(running("sleep 4345.5")) == 3)
         program.kill()
-    await until(lambda: not running("sleep 4345.5"))
+    until(lambda: not running("sleep 4345.5"))
