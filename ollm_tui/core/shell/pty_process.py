@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
@@ -84,10 +84,8 @@ class Cage(Protocol):
     passed: tuple[int, ...]
     """Descriptors that the command gets; known once `command` was called."""
 
-    @property
-    def ends_alone(self) -> bool:
-        """Whether all that it holds ends with this program, also when that is killed."""
-        ...
+    ends_alone: ClassVar[bool]
+    """Whether all that it holds ends with this program, also when that is killed."""
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError."""
