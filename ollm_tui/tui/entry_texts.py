@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,27 @@ from ollm_tui.core.bus.states import CallState
 from ollm_tui.tui.values import AnswerEntry, CallEntry, Entry, NoteEntry, UserEntry
 
 if TYPE_CHECKING:
+    from ollm_tui.agent.events import LoggedResult
     from ollm_tui.core.base.results import JsonObject
+
+REASON_CHARACTERS = 44
+"""Of a failure's reason in the line of its call; the whole is in its body."""
+
+COUNTED = {
+    "delete_file": ("deleted", "entry", "entries"),
+    "format_code": ("files", "file", "files"),
+    "glob": ("total", "file", "files"),
+    "grep": ("total", "match", "matches"),
+    "install_package": ("installed", "package", "packages"),
+    "ls": ("entries", "entry", "entries"),
+    "memory_search": ("results", "entry", "entries"),
+    "read_file": ("totalLines", "line", "lines"),
+    "read_many_files": ("files", "file", "files"),
+    "search_code": ("matches", "place", "places"),
+    "web_search": ("results", "result", "results"),
+    "write_todos": ("todos", "todo", "todos"),
+}
+"""What of a tool's data says how much came of a call, and the words for one and for many."""
 
 KEPT_CHARACTERS = 400
 """A shorter text stays in memory: reading it back costs more than it takes."""
@@ -69,6 +90,31 @@ def picture_of(data: JsonObject | None) -> str:
     """Return the small picture among what a call reports to programs."""
     picture = None if data is None else data.get("picture")
     return picture if isinstance(picture, str) else ""
+
+
+def result_words(tool: str, result: LoggedResult) -> str:
+    """Return in a few words what came of a call: what it found or changed, or why it failed; often there is nothing."""
+    if result.error is not None:
+        reason = re.split(r"\n|(?<=[.!?])\s", result.error.message.strip(), maxsplit=1)[0].removesuffix(".")
+        if result.exit_code is not None:
+            return ""  # its line has the code, which says as much
+        return reason if len(reason) <= REASON_CHARACTERS else f"{reason[: REASON_CHARACTERS - 1]}…"
+    data = result.data or {}
+    match data:
+        case {"diff": {"added": int(added), "removed": int(removed)}}:
+            return f"+{added} -{removed}"
+        case {"passed": int(passed), "failed": int(failed), "errors": int(errors)}:
+            counts = {"failed": failed, "errors": errors, "passed": passed}
+            return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        case {"pid": int(), "id": str(job)} if data.keys().isdisjoint(("exitCode", "signal")):
+            return f"job {job}"
+        case {"status": int(status)}:
+            return str(status)
+        case _:
+            key, one, many = COUNTED.get(tool, ("", "", ""))
+            found = data.get(key)
+            count = len(found) if isinstance(found, list) else found
+            return f"{count:,} {one if count == 1 else many}" if isinstance(count, int) else ""
 
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode

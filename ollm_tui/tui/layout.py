@@ -25,17 +25,24 @@ class Pane(StrEnum):
     TERM = "term"
 
 
+SIDE = frozenset({Pane.QUEUE, Pane.TODO})
+MAY_BE_EMPTY = SIDE | {Pane.TERM}
+
+
 @dataclass(frozen=True)
 class Arrangement:
-    """Size, narrow tab, zoomed pane and sidebar setting."""
+    """Size, narrow tab, zoomed pane, sidebar setting, and which panes have nothing to show."""
 
     columns: int = 80
     rows: int = 24
     tab: Pane = Pane.CHAT
     zoomed: Pane | None = None
-    sidebar: bool = True
-    in_terminal: bool = False
-    """Whether the terminal has the focus; it is then always visible."""
+    sidebar: bool | None = None
+    """Whether the person wants queue and todos in sight; None while neither was asked for."""
+    visited: Pane | None = None
+    """The pane that the person went to; it is then always visible."""
+    empty: frozenset[Pane] = MAY_BE_EMPTY
+    """Panes that have had nothing to show since the last message; where there are columns, they are a word each."""
     terminal_rows: int | None = None
     """Height of the terminal where it shares it; None for the usual one."""
 
@@ -64,9 +71,17 @@ class Arrangement:
             case Pane.CHAT:
                 return True
             case Pane.QUEUE | Pane.TODO:
-                return self.sidebar
+                return self.sidebar if self.sidebar is not None else not self.empty >= SIDE or self.visited in SIDE
             case Pane.TERM:
-                return self.rows >= TALL_ROWS or self.in_terminal
+                return self.visited is Pane.TERM or (self.rows >= TALL_ROWS and Pane.TERM not in self.empty)
+
+    @property
+    def closed(self) -> tuple[Pane, ...]:
+        """Return the panes that are a word each since there is nothing in them."""
+        if not self.wide or self.zoomed is not None:
+            return ()
+        hidden = SIDE if self.sidebar is False else frozenset[Pane]()
+        return tuple(pane for pane in Pane if pane in self.empty - hidden and not self.in_sight(pane))
 
     def classes(self) -> frozenset[str]:
         """Return the CSS classes of the screen."""
@@ -82,12 +97,14 @@ class Arrangement:
         names |= {f"-show-{pane.value}" for pane in Pane if self.in_sight(pane)}
         if not self.in_sight(Pane.CHAT):
             names.add("-chatless")
+        if self.closed:
+            names.add("-closed")
         if not (self.in_sight(Pane.QUEUE) or self.in_sight(Pane.TODO)):
             names.add("-sideless")
         return frozenset(names)
 
 
 ALL_CLASSES = frozenset(
-    {"-wide", "-narrow", "-too-small", "-small", "-low", "-zoomed", "-chatless", "-sideless"}
+    {"-wide", "-narrow", "-too-small", "-small", "-low", "-zoomed", "-chatless", "-closed", "-sideless"}
     | {f"-show-{pane.value}" for pane in Pane}
 )

@@ -261,6 +261,8 @@ class CallEntry:
     """The number of the question it waits for."""
     duration_ms: int | None = None
     exit_code: int | None = None
+    result: str = ""
+    """What came of it, in a few words."""
     place: str | None = None
     """Where its programs ran, in words."""
     notes: tuple[str, ...] = ()

@@ -211,3 +211,28 @@ async def test_several_faults_are_one_short_word_over_the_panes() -> None:
     async with stage() as here:
         await here.post(updates.ConfigErrorsUpdate(faults))
         assert [told.message for told in here.app._notifications] == ["3 errors in your files: see the chat."]
+
+
+async def test_panes_are_a_word_each_while_empty_and_get_their_room_with_something_in_them() -> None:
+    async with stage((120, 40)) as here:
+        dashboard = here.app.dashboard
+        words = here.text.splitlines()[1]
+        assert words.rstrip().split("   ") == [
+            "  Queue: nothing to approve",
+            "Todo: none yet",
+            "Terminal: ^T your shell",
+        ]
+        assert dashboard.chat.outer_size.width == 120
+        await here.show_queue(question())
+        await here.press("escape")
+        assert dashboard.chat.outer_size.width == 82 and "#1" in here.text
+        await here.show_queue()
+        assert dashboard.chat.outer_size.width == 82, "what is read stays where it is"
+        await here.press(*"more", "enter")
+        assert dashboard.chat.outer_size.width == 120
+        await here.press("f6", "f6")
+        assert dashboard.queue.has_focus_within and "Nothing to approve" in here.text
+        await here.press("escape", "f9")
+        assert dashboard.todo.display and not dashboard.term.display
+        await here.press("f9")
+        assert here.text.splitlines()[1].split() == ["Terminal:", "^T", "your", "shell"]

@@ -120,7 +120,7 @@ async def test_the_first_message_says_what_goes_along_and_unfolds_to_it(workspac
 
 async def test_todos_of_another_process_appear_and_long_ones_wrap(workspace: Path, outside: Store) -> None:
     async with open_dashboard(workspace) as here:
-        await here.wait_for("No todos yet")
+        await here.wait_for("Todo: none yet")
         task = "Rewrite the importer so that a broken row names its file and line, then tell the others"
         TodoList(outside, workspace).add(task)
         TodoList(outside, workspace).add("Second")
@@ -130,7 +130,7 @@ async def test_todos_of_another_process_appear_and_long_ones_wrap(workspace: Pat
 
         # Below its title, where the words of the empty pane have made room, and with both items in it.
         await here.wait_for("Todo 0/2")
-        await wait_until(here.pilot, lambda: pane()[5].startswith("[ ] 1") and any("[ ] 2" in one for one in pane()))
+        await wait_until(here.pilot, lambda: pane()[6].startswith("[ ] 1") and any("[ ] 2" in one for one in pane()))
         shown = pane()
         first = next(place for place, one in enumerate(shown) if one.startswith("[ ] 1"))
         last = next(place for place, one in enumerate(shown) if one.startswith("[ ] 2"))

@@ -113,7 +113,7 @@ async def test_one_key_goes_on_after_a_crash_and_the_offer_ends_with_the_next_re
     log.write(UserMessageEvent(id=2, time=MOMENT, text="paint it"))
     log.close(ended=False)
     async with dashboard(tmp_path, "Painted.") as here:
-        await here.wait_for("F2 goes on with it.")
+        await here.wait_for("The last session ended unexpectedly")
         await here.wait_for("F2 Go on")
         await here.press("f2")
         await here.wait_for("You go on with session 20260131-090000-aaaaaa")

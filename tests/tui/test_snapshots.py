@@ -245,7 +245,7 @@ def test_an_empty_dashboard_says_what_can_be_done_and_under_which_policy(camera:
     assert camera.shows("IDLE", "qwen3-coder:30b", "~/src/app", "policy: ask", "No messages yet", "F1 Help", "^Q Quit")
     assert "F8" not in camera.text.splitlines()[-1], "nothing waits, so there is nothing to review"
     if size == WIDE:
-        assert camera.shows("Nothing to approve", "No todos", "Terminal")
+        assert camera.shows("Queue: nothing to approve", "Todo: none yet", "Terminal: ^T your shell")
     assert same
 
 

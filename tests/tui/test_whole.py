@@ -177,7 +177,7 @@ def _text(workspace: Path) -> str:
 
 async def test_the_persons_shell_starts_on_first_focus_and_runs_what_the_prompt_sends(workspace: Path) -> None:
     async with open_dashboard(workspace) as here:
-        await here.wait_for("Shell starts on first focus")
+        await here.wait_for("Terminal: ^T your shell")
         await here.send("!echo sum-$((20+3))")
         await here.wait_for("sum-23")
         await here.pilot.press("ctrl+t")

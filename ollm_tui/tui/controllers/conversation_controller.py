@@ -32,7 +32,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
-from ollm_tui.tui.entry_texts import arguments_text, picture_of
+from ollm_tui.tui.entry_texts import arguments_text, picture_of, result_words
 from ollm_tui.tui.values import (
     AnswerEntry,
     AnswerGrew,
@@ -158,7 +158,8 @@ class ConversationController:
             case ToolResultEvent(call_id=step_id, result=result) if step_id in steps:
                 outcome = CallOutcome.of_error(None if result.error is None else result.error.type)
                 ended = replace(steps[step_id], state=CallState.DONE, outcome=outcome, duration_ms=result.duration_ms)
-                steps[step_id] = replace(ended, exit_code=result.exit_code)
+                words = result_words(ended.tool, result)
+                steps[step_id] = replace(ended, exit_code=result.exit_code, result=words)
             case AssistantMessageEvent(text=text):
                 self._said[task] = text
                 return []
@@ -267,6 +268,7 @@ class ConversationController:
                     output=result.return_display or result.llm_content,
                     duration_ms=result.duration_ms,
                     exit_code=result.exit_code,
+                    result=result_words(call.tool, result),
                     place=result.place,
                     notes=result.notes,
                     picture=picture_of(result.data),

@@ -141,6 +141,11 @@ class TerminalPane(TerminalViews):
                 return super().check_action(action, parameters)
 
     @property
+    def has_content(self) -> bool:
+        """Whether a command ran here, or the shell was asked for."""
+        return bool(self._commands or self._shell_asked)
+
+    @property
     def has_selection(self) -> bool:
         """Whether text is selected in the terminal in front."""
         return self.view is not None and self.view.text_selection is not None
@@ -242,6 +247,10 @@ class TerminalPane(TerminalViews):
     def _start_shell(self, typed: str) -> None:
         self._shell_asked = True
         self._hint.starting()
+        self.call_after_refresh(self._open_shell, typed)
+
+    def _open_shell(self, typed: str) -> None:
+        # After the pane has its rows: what a shell of two rows writes is gone before it gets more.
         size = self._views.get(SHELL, self._hint).outer_size
         self.post_message(OpenShell(max(20, size.width), max(2, size.height), typed))
 

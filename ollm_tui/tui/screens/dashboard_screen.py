@@ -16,7 +16,7 @@ from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.command_intents import WatchJobs
-from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, OpenSession
+from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, OpenSession, SendMessage
 from ollm_tui.tui.protocol.undo import UndoUpdate
 from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
 from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen
@@ -122,6 +122,7 @@ class Dashboard(TerminalFocusScreen):
             case updates.TodosUpdate(todos):
                 self.todo.todos = todos
                 self.draw_tabs()
+                self.give_room()
             case updates.ActivityUpdate():
                 self._show_activity(update)
             case updates.StatusUpdate(status):
@@ -137,6 +138,7 @@ class Dashboard(TerminalFocusScreen):
                 self._show_messages(messages, held=held)
             case updates.ShellErrorUpdate(reason):
                 self.term.shell_failed(reason)
+                self.give_room()
             case _:
                 self._show_message(update)
 
@@ -167,6 +169,8 @@ class Dashboard(TerminalFocusScreen):
     def _pass_on(self, intent: Intent) -> None:
         """Hand an intent to the app: Textual does not bubble what was posted while this screen handled a message."""
         intent.stop()
+        if isinstance(intent, SendMessage):
+            self.give_room(also_less=True)
         app_of(self).post_message(intent)
 
     def tick(self) -> None:
@@ -211,6 +215,7 @@ class Dashboard(TerminalFocusScreen):
         self.chat.transcript.show_asking(frozenset(command.call_id for command in asking))
         self.term.show_commands(commands)
         self.draw_tabs()
+        self.give_room()
         self._pace()
 
     def _show_waiting(self) -> None:
@@ -221,6 +226,7 @@ class Dashboard(TerminalFocusScreen):
         self.banner.seconds_left = None if deadline is None else max(0.0, deadline - self._now())
         self.keys.labels = {"queue.review": f"Review({waiting})"}
         self.draw_tabs()
+        self.give_room()
         self._pace()
         self.refresh_bindings()
 

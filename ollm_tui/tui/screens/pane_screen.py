@@ -20,6 +20,7 @@ from ollm_tui.tui.panes.messages_pane import MessagesPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
+from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
@@ -28,6 +29,8 @@ from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
 from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
 TOO_SMALL = "Window too small (need 40x10)"
+
+_CLOSED = {Pane.QUEUE: "Queue: nothing to approve", Pane.TODO: "Todo: none yet", Pane.TERM: "Terminal: ^T your shell"}
 
 
 class PaneScreen(Screen[None]):
@@ -78,7 +81,7 @@ class PaneScreen(Screen[None]):
         """Arrange the panes for the size."""
         self.rearrange(columns=event.size.width, rows=event.size.height)
 
-    def rearrange(self, **changes: int | Pane | bool | None) -> None:
+    def rearrange(self, **changes: int | Pane | bool | frozenset[Pane] | None) -> None:
         """Change the arrangement; a hidden focus returns to the prompt."""
         self.arrangement = replace(self.arrangement, **changes)
         classes = self.arrangement.classes()
@@ -94,9 +97,24 @@ class PaneScreen(Screen[None]):
         if self.focused is None or not _in_sight(self.focused):
             self.prompt.focus()
 
+    def give_room(self, *, also_less: bool = False) -> None:
+        """Give panes that have something to show their room; with `also_less` take it from those that have nothing.
+
+        That is for moments in which the person moves the screen anyway: text that is being read stays where it is.
+        """
+        full = {Pane.QUEUE: bool(self.waiting), Pane.TODO: bool(self.todo.todos), Pane.TERM: self.term.has_content}
+        empty = frozenset(pane for pane, filled in full.items() if not filled)
+        if not also_less:
+            empty &= self.arrangement.empty
+        if empty != self.arrangement.empty:
+            self.rearrange(empty=empty)
+
     def draw_tabs(self) -> None:
-        """Draw the tabs of the narrow layout."""
-        waiting = self.waiting
+        """Draw the tabs of the narrow layout, or the words for panes that have nothing to show."""
+        waiting, closed = self.waiting, self.arrangement.closed
+        if closed:
+            self.tabs.show_tabs([Tab(pane, _CLOSED[pane], TextRole.MUTED) for pane in closed], "")
+            return
         self.tabs.show_tabs(
             [
                 Tab(Pane.CHAT, "Chat"),
@@ -119,7 +137,7 @@ class PaneScreen(Screen[None]):
     def bring(self, pane: Pane) -> None:
         """Bring a pane into sight."""
         zoomed = pane if self.arrangement.zoomed else None
-        self.rearrange(tab=pane, zoomed=zoomed, in_terminal=pane is Pane.TERM)
+        self.rearrange(tab=pane, zoomed=zoomed, visited=pane)
 
     def _focus_pane(self, pane: Pane) -> None:
         self._target(pane).focus()
@@ -127,12 +145,12 @@ class PaneScreen(Screen[None]):
     def show_terminal(self) -> None:
         """Bring the terminal into sight without going there."""
         if not self.arrangement.in_sight(Pane.TERM):
-            self.rearrange(tab=Pane.TERM, in_terminal=True)
+            self.rearrange(tab=Pane.TERM, visited=Pane.TERM)
 
     def go_to_prompt(self) -> None:
         """Bring the prompt into sight and focus it."""
         zoomed = self.arrangement.zoomed
-        self.rearrange(in_terminal=False, zoomed=zoomed if zoomed is Pane.CHAT else None)
+        self.rearrange(visited=None, zoomed=zoomed if zoomed is Pane.CHAT else None)
         if self.arrangement.tab is Pane.TERM and not self.arrangement.wide:
             self.rearrange(tab=Pane.CHAT)
         self.call_after_refresh(self.prompt.focus)
@@ -173,7 +191,7 @@ class PaneScreen(Screen[None]):
     def action_pane(self, step: int) -> None:
         """Focus the next or previous pane."""
         ring: list[Pane | None] = [None, *Pane]
-        if self.arrangement.wide and not self.arrangement.sidebar:
+        if self.arrangement.wide and self.arrangement.sidebar is False:
             ring = [None, Pane.CHAT, Pane.TERM]
         current = self._focused_pane()
         place = ring.index(current) if current in ring else 0
@@ -185,7 +203,7 @@ class PaneScreen(Screen[None]):
 
     def action_sidebar(self) -> None:
         """Show or hide the sidebar."""
-        self.rearrange(sidebar=not self.arrangement.sidebar)
+        self.rearrange(sidebar=not self.arrangement.in_sight(Pane.QUEUE))
 
     def action_zoom(self) -> None:
         """Zoom the focused pane, or undo that."""

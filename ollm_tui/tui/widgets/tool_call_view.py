@@ -48,6 +48,7 @@ class ToolCallHead:
     state: tuple[str, TextRole]
     folded: bool
     after: str
+    result: str = ""
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         """Draw the line."""
@@ -57,7 +58,8 @@ class ToolCallHead:
             (f"{visible(self.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG),
             (visible(self.summary), TextRole.PLAIN),
         )
-        right = line(self.state, (self.after, TextRole.MUTED))
+        result = f"{visible(self.result)}  " if self.result else ""
+        right = line((result, TextRole.MUTED), self.state, (self.after, TextRole.MUTED))
         return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
 
     def estimate(self, width: int) -> int:
@@ -70,7 +72,7 @@ def call_head(
 ) -> ToolCallHead:
     """Return a call's first line; `question` is the open one, `now` monotonic seconds; `asks` as in `state_word`."""
     after = " ^T" if asks and entry.outcome is None else _after(entry, question, now)
-    return ToolCallHead(entry.tool, entry.summary, state_word(entry, asks=asks), folded, after)
+    return ToolCallHead(entry.tool, entry.summary, state_word(entry, asks=asks), folded, after, entry.result)
 
 
 def state_word(entry: CallEntry, *, asks: bool = False) -> tuple[str, TextRole]:
@@ -137,7 +139,8 @@ def _step_line(step: CallEntry) -> StyledLine:
     number = f" #{step.ordinal} F8" if step.state is CallState.WAITING and step.ordinal is not None else ""
     state, role = state_word(step)
     name = (f"{visible(step.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG)
-    after = (number or _after(step, None, 0), TextRole.MUTED)
+    result = f"  {visible(step.result)}" if step.result else ""
+    after = (number or f"{result}{_after(step, None, 0)}", TextRole.MUTED)
     return line((f"{state:<{STATE_CELLS}}", role), name, visible(step.summary), after, hang=STATE_CELLS + NAME_CELLS)
 
 

@@ -191,9 +191,9 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
             updates.ConversationUpdate(answer(old, "before")), updates.ConversationUpdate(answer("", live=True))
         )
         await here.press("f6", "g")
-        first = [one for one in here.text.splitlines() if "old" in one]
+        first = [one[:100] for one in here.text.splitlines() if "old" in one]  # without the scroll bar, which shrinks
         await stream(here, 200)
-        assert [one for one in here.text.splitlines() if "old" in one] == first
+        assert [one[:100] for one in here.text.splitlines() if "old" in one] == first
         await here.post(updates.ConversationUpdate(EntriesChanged((NoteEntry("n", "news"),))))
         assert "1 new below - End" in here.text
         await here.press("G")
