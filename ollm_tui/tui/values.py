@@ -106,6 +106,8 @@ class SessionStatus:
     """False while the session log cannot be written."""
     broken_off: str = ""
     """The session that ended unexpectedly, while it is offered to go on with."""
+    branch: str = ""
+    """Of the workspace's repository, with a star where something is changed."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> 
 async def fill(here: Stage, text: str) -> None:
     await here.press("x")
     await here.post(
-        updates.StatusUpdate(SessionStatus(text, text, text, denied_because=text)),
+        updates.StatusUpdate(SessionStatus(text, text, text, denied_because=text, branch=text)),
         updates.ConversationUpdate(
             EntriesChanged(
                 (

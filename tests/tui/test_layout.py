@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.screens.help_screen import HelpScreen
-from ollm_tui.tui.values import Activity, UnfinishedWork
+from ollm_tui.tui.values import Activity, SessionStatus, UnfinishedWork
 from tests.tui.pilot import question, stage, todo, wait_until
 
 
@@ -236,3 +237,18 @@ async def test_panes_are_a_word_each_while_empty_and_get_their_room_with_somethi
         assert dashboard.todo.display and not dashboard.term.display
         await here.press("f9")
         assert here.text.splitlines()[1].split() == ["Terminal:", "^T", "your", "shell"]
+
+
+async def test_the_status_line_gives_up_the_least_important_first() -> None:
+    async with stage((120, 40)) as here:
+        status = SessionStatus("qwen3-coder:30b", "/home/me/projects/a-long-name/of/a/workspace", "ask", branch="main*")
+        await here.post(updates.StatusUpdate(replace(status, tokens_used=3_100, tokens_limit=8_000)))
+        kept = {
+            120: "IDLE | qwen3-coder:30b | ctx 3.1k/8.0k 38% | /home/me/projects/a-long-name/of/a/workspace | main* | policy: ask",
+            80: "IDLE | qwen3-coder:30b | ctx 38% | main* | policy: ask",
+            42: "IDLE | qwen3-coder:30b | policy: ask",
+        }
+        for width, words in kept.items():
+            await here.pilot.resize_terminal(width, 40)
+            await here.settle()
+            assert here.text.splitlines()[0].strip() == words

@@ -15,6 +15,7 @@ from ollm_tui.options import Options
 from ollm_tui.testing import Reply, tool_call
 from ollm_tui.testing.dashboard_harness import open_dashboard
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from tests.core.tools.git_repositories import make_repository
 from tests.tui.pilot import wait_until
 
 
@@ -331,3 +332,12 @@ async def test_the_log_of_a_dashboard_begins_with_the_session(workspace: Path) -
     [log] = (state_dir() / "sessions").glob("*/events.jsonl")
     first = json.loads(log.read_text().splitlines()[0])
     assert (first["type"], first["id"], first["workspace"]) == ("session_started", 1, str(workspace.resolve()))
+
+
+async def test_the_branch_and_whether_anything_is_changed_stand_in_the_status_line(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "ws", {"base": "base\n"})
+    async with open_dashboard(root, [tool_call("write_todos", action="add", task="t"), {"text": "Done."}]) as here:
+        await here.wait_for("| main |")
+        (root / "base").write_text("other\n")
+        await here.send("go")
+        await here.wait_for("| main* |")

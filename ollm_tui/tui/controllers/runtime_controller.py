@@ -6,8 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
 
 from ollm_tui.agent.events import (
     ConfirmationRequestedEvent,
@@ -24,7 +22,6 @@ from ollm_tui.agent.session.rewind import plan_since
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected
-from ollm_tui.core.policy.rules import Mode
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
 from ollm_tui.tui.bindings import key_errors
@@ -35,6 +32,7 @@ from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
 from ollm_tui.tui.controllers.models_controller import ModelsController
 from ollm_tui.tui.controllers.sessions_controller import SessionsController
+from ollm_tui.tui.controllers.status_controller import StatusController
 from ollm_tui.tui.controllers.stored_entries import StoredEntriesController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
 from ollm_tui.tui.controllers.trust_controller import TrustController
@@ -49,7 +47,6 @@ from ollm_tui.tui.values import (
     EntriesChanged,
     NoteEntry,
     NoteKind,
-    SessionStatus,
     UnfinishedWork,
 )
 
@@ -102,7 +99,7 @@ class RuntimeController:
         )
         self._trust = TrustController(core, post, self._policy_changed)
         self._sessions = SessionsController(runtime, post, clock, self._session_switched, self._undo.take_back)
-        self._status = StatusController(runtime, post)
+        self._status = StatusController(runtime, post, clock)
         self._models = ModelsController(runtime, post, self._model_switched)
         self._closing_lines = closing_lines
         self._still_running: tuple[str, ...] = ()
@@ -132,6 +129,7 @@ class RuntimeController:
         )
         wrong_keys = await asyncio.to_thread(key_errors, settings.keys, "config.toml")
         self._post_errors(*self._core.configuration.errors, *themes.errors, *wrong_keys)
+        self._start(self._status.read_repository())
 
     async def _begin_session(self) -> None:
         """Show what the session has had so far, and begin or go on with it."""
@@ -214,6 +212,8 @@ class RuntimeController:
                 self._status.change_mode(mode)
             case intents.ReportFocus(focused):
                 self._watcher.focused = focused
+                if focused:
+                    self._start(self._status.read_repository())
             case _:
                 self._handle_in_task(intent)
 
@@ -242,6 +242,7 @@ class RuntimeController:
         ordinal: int | None = None
         if isinstance(event, ToolResultEvent):
             self._status.mode_read()
+            self._start(self._status.read_repository())
         match event:
             case ConfirmationRequestedEvent():
                 sentence = self._conversation.sentence_before(event.call_id, event.task)
@@ -301,101 +302,3 @@ class RuntimeController:
         if error is not None:
             notes.append(NoteEntry("policy-error", f"Everything is denied: {error}", NoteKind.ERROR))
         return notes
-
-
-MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
-"""Modes that F4 cycles through; yolo is chosen by name only."""
-
-
-class StatusController:
-    """Status of the session, posted whole after each change."""
-
-    def __init__(self, runtime: Runtime, post: PostUpdate) -> None:
-        self._runtime = runtime
-        self._executor = runtime.core.executor
-        self._post = post
-        configuration = runtime.core.configuration
-        described = runtime.agent.provider.describe()
-        runtime.log.subscribe(lambda _: self._change(replace(self.now, recorded=not runtime.log.error)))
-        self.now = SessionStatus(
-            model=described.model or described.provider,
-            workspace=_short(configuration.workspace.root),
-            tokens_limit=described.context_window,
-            mode=self._executor.mode.value,
-            offline=described.provider == "offline",
-            denied_because=configuration.policy_error or "",
-            recorded=not runtime.log.error,
-            broken_off=runtime.broken_off.session_id if runtime.broken_off is not None else "",
-        )
-        self._log = runtime.log
-
-    def post(self) -> None:
-        """Post the status as it is now."""
-        self._post(updates.StatusUpdate(self.now))
-
-    def tokens_used(self, event: UsageEvent) -> None:
-        """Set how full the window is."""
-        used = event.context_used or (event.prompt_tokens or 0) + (event.completion_tokens or 0)
-        self._change(
-            replace(
-                self.now,
-                model=self._runtime.agent.provider.describe().model or self.now.model,
-                tokens_used=used or self.now.tokens_used,
-                tokens_limit=event.context_limit or self.now.tokens_limit,
-                tokens_estimated=event.estimated,
-            )
-        )
-
-    def session_switched(self) -> None:
-        """Forget what was measured in the session before."""
-        self._change(replace(self.now, tokens_used=None, recorded=not self._log.error, broken_off=""))
-
-    def offer_nothing(self) -> None:
-        """Take back the offer to go on with the session that broke off: the person goes on with this one."""
-        if self.now.broken_off:
-            self._change(replace(self.now, broken_off=""))
-
-    def model_switched(self) -> None:
-        """Name the model that is in use, of which nothing was used yet."""
-        described = self._runtime.agent.provider.describe()
-        self._change(
-            replace(
-                self.now,
-                model=described.model or described.provider,
-                tokens_used=None,
-                tokens_limit=described.context_window,
-                offline=described.provider == "offline",
-            )
-        )
-
-    def policy_read(self, error: str | None) -> None:
-        """Set the state of the policy; with an error everything is denied."""
-        self._change(replace(self.now, denied_because=error or ""))
-
-    def mode_read(self) -> None:
-        """Show the mode where a call changed it: an approved plan ends plan mode."""
-        if self.now.mode != self._executor.mode.value:
-            self._change(replace(self.now, mode=self._executor.mode.value))
-
-    def change_mode(self, name: str | None) -> None:
-        """Change to the mode of that name, or to the next."""
-        if name is None:
-            at = MODE_CYCLE.index(self._executor.mode) if self._executor.mode in MODE_CYCLE else -1
-            self._executor.mode = MODE_CYCLE[(at + 1) % len(MODE_CYCLE)]
-        else:
-            self._executor.mode = Mode(name)
-        if self._executor.mode is Mode.PLAN:
-            self._executor.plan = None  # another one is made
-        self._change(replace(self.now, mode=self._executor.mode.value))
-
-    def _change(self, status: SessionStatus) -> None:
-        self.now = status
-        self.post()
-
-
-def _short(path: Path) -> str:
-    """Return a directory with `~` for the home directory."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)

@@ -68,25 +68,40 @@ class StatusLine(OneRow):
         elif self.detail and word not in WORDS_ALONE:
             state += f" {visible(self.detail)}"
         session = self.session
-        facts = [visible(session.model)] if session.model else []
-        if session.offline and word is not StatusWord.OFFLINE:
-            facts.append("OFFLINE")
-        if width >= SMALL:
-            if session.tokens_used is not None:
-                facts.append(_tokens(session, short=width < WIDE))
-            if session.workspace:
-                facts.append(visible(session.workspace))
         policy = "policy: DENIES ALL" if session.denied_because else f"policy: {visible(session.mode)}"
         alarming = bool(session.denied_because) or session.mode == "yolo"
-        parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_ROLES[word])]
+        # Each with how long it stays where there is no room: the greatest goes first.
+        facts: list[tuple[int, str, TextRole]] = [(0, state, WORD_ROLES[word])]
         if self.asking and word is not StatusWord.INPUT:
-            parts += [(" | ", TextRole.MUTED), ("INPUT ^T", TextRole.WARNING)]
+            facts.append((0, "INPUT ^T", TextRole.WARNING))
         if not session.recorded:
-            parts += [(" | ", TextRole.MUTED), ("NOT RECORDED", TextRole.ERROR)]
-        for fact in facts:
-            parts += [(" | ", TextRole.MUTED), fact]
-        parts += [(" | ", TextRole.MUTED), (policy, TextRole.ERROR if alarming else TextRole.PLAIN)]
-        return line(*parts).cut(width)
+            facts.append((0, "NOT RECORDED", TextRole.ERROR))
+        if session.model:
+            facts.append((2, visible(session.model), TextRole.PLAIN))
+        if session.offline and word is not StatusWord.OFFLINE:
+            facts.append((0, "OFFLINE", TextRole.PLAIN))
+        if session.tokens_used is not None and width >= SMALL:
+            facts.append((3, _tokens(session, short=width < WIDE), TextRole.PLAIN))
+        if session.workspace and width >= SMALL:
+            facts.append((5, visible(session.workspace), TextRole.PLAIN))
+        if session.branch:
+            facts.append((4, visible(session.branch), TextRole.PLAIN))
+        facts.append((1, policy, TextRole.ERROR if alarming else TextRole.PLAIN))
+        return _fitting(facts, width)
+
+
+def _fitting(facts: list[tuple[int, str, TextRole]], width: int) -> StyledLine:
+    """Return the facts on one line, without those that there is no room for."""
+    while True:
+        parts: list[str | tuple[str, TextRole]] = [" "]
+        for number, (_, text, role) in enumerate(facts):
+            parts += [(" | ", TextRole.MUTED)] if number else []
+            parts.append((text, role))
+        shown = line(*parts)
+        least = max(facts, key=lambda fact: fact[0])
+        if shown.cells <= width or least[0] == 0:
+            return shown.cut(width)
+        facts.remove(least)
 
 
 def _tokens(session: SessionStatus, *, short: bool) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui.durations import clock_text, duration_text
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import CallEntry
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
 from ollm_tui.tui.widgets.diff_view import diff_lines, totals
@@ -32,6 +32,7 @@ NAME_CELLS = 12
 STATE_CELLS = 8
 LINE_CELLS = 90
 """On wide screens the state stays this near to the call."""
+LEAST_RESULT_CELLS = 8
 BODY_INDENT = 4
 BODY_LINES = 400
 CHUNK = 50
@@ -58,9 +59,13 @@ class ToolCallHead:
             (f"{visible(self.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG),
             (visible(self.summary), TextRole.PLAIN),
         )
-        result = f"{visible(self.result)}  " if self.result else ""
-        right = line((result, TextRole.MUTED), self.state, (self.after, TextRole.MUTED))
-        return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
+        right = line(self.state, (self.after, TextRole.MUTED))
+        shared = min(width - 1, LINE_CELLS)
+        room = shared - left.cells - right.cells - 4  # what the call is stands before what came of it
+        if self.result and room >= LEAST_RESULT_CELLS:
+            result = line((visible(self.result), TextRole.MUTED)).cut(room)
+            right = line(*((one.text, one.role) for one in (*result.spans, StyledSpan("  "), *right.spans)))
+        return painter.lines((spread(left, right, shared),), width)
 
     def estimate(self, width: int) -> int:
         """Return its one row."""

@@ -1,0 +1,162 @@
+"""What the status line says beside the state: model, window, mode, and the repository's branch."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from ollm_tui.agent.events import UsageEvent
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.policy.rules import Mode
+from ollm_tui.core.sandbox.engines import look_works
+from ollm_tui.core.search.repository import Repository
+from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.git_reading import GIT_STATUS, GitStatusInvocation
+from ollm_tui.runtime import Runtime
+from ollm_tui.tui.protocol import PostUpdate, updates
+from ollm_tui.tui.values import SessionStatus
+
+REPOSITORY_SECONDS = 2.0
+"""Least time between two looks at the repository."""
+
+PAUSES = 10.0
+"""A look that takes long is taken no more often than after so many times its own time."""
+
+
+MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
+"""Modes that F4 cycles through; yolo is chosen by name only."""
+
+
+class StatusController:
+    """Status of the session, posted whole after each change."""
+
+    def __init__(self, runtime: Runtime, post: PostUpdate, clock: Clock) -> None:
+        self._runtime = runtime
+        self._executor = runtime.core.executor
+        self._post = post
+        configuration = runtime.core.configuration
+        described = runtime.agent.provider.describe()
+        runtime.log.subscribe(lambda _: self._change(replace(self.now, recorded=not runtime.log.error)))
+        self.now = SessionStatus(
+            model=described.model or described.provider,
+            workspace=_short(configuration.workspace.root),
+            tokens_limit=described.context_window,
+            mode=self._executor.mode.value,
+            offline=described.provider == "offline",
+            denied_because=configuration.policy_error or "",
+            recorded=not runtime.log.error,
+            broken_off=runtime.broken_off.session_id if runtime.broken_off is not None else "",
+        )
+        self._log = runtime.log
+        self._clock = clock
+        self._next_look = float("-inf")
+        self._looking = self._wanted = False
+
+    def post(self) -> None:
+        """Post the status as it is now."""
+        self._post(updates.StatusUpdate(self.now))
+
+    def tokens_used(self, event: UsageEvent) -> None:
+        """Set how full the window is."""
+        used = event.context_used or (event.prompt_tokens or 0) + (event.completion_tokens or 0)
+        self._change(
+            replace(
+                self.now,
+                model=self._runtime.agent.provider.describe().model or self.now.model,
+                tokens_used=used or self.now.tokens_used,
+                tokens_limit=event.context_limit or self.now.tokens_limit,
+                tokens_estimated=event.estimated,
+            )
+        )
+
+    def session_switched(self) -> None:
+        """Forget what was measured in the session before."""
+        self._change(replace(self.now, tokens_used=None, recorded=not self._log.error, broken_off=""))
+
+    def offer_nothing(self) -> None:
+        """Take back the offer to go on with the session that broke off: the person goes on with this one."""
+        if self.now.broken_off:
+            self._change(replace(self.now, broken_off=""))
+
+    def model_switched(self) -> None:
+        """Name the model that is in use, of which nothing was used yet."""
+        described = self._runtime.agent.provider.describe()
+        self._change(
+            replace(
+                self.now,
+                model=described.model or described.provider,
+                tokens_used=None,
+                tokens_limit=described.context_window,
+                offline=described.provider == "offline",
+            )
+        )
+
+    def policy_read(self, error: str | None) -> None:
+        """Set the state of the policy; with an error everything is denied."""
+        self._change(replace(self.now, denied_because=error or ""))
+
+    def mode_read(self) -> None:
+        """Show the mode where a call changed it: an approved plan ends plan mode."""
+        if self.now.mode != self._executor.mode.value:
+            self._change(replace(self.now, mode=self._executor.mode.value))
+
+    def change_mode(self, name: str | None) -> None:
+        """Change to the mode of that name, or to the next."""
+        if name is None:
+            at = MODE_CYCLE.index(self._executor.mode) if self._executor.mode in MODE_CYCLE else -1
+            self._executor.mode = MODE_CYCLE[(at + 1) % len(MODE_CYCLE)]
+        else:
+            self._executor.mode = Mode(name)
+        if self._executor.mode is Mode.PLAN:
+            self._executor.plan = None  # another one is made
+        self._change(replace(self.now, mode=self._executor.mode.value))
+
+    async def read_repository(self) -> None:
+        """Look at the repository's branch and whether anything is changed: soon, and never twice at once."""
+        self._wanted = True
+        if self._looking:
+            return
+        self._looking = True
+        try:
+            while self._wanted:
+                await asyncio.sleep(max(0.0, self._next_look - self._clock.monotonic()))
+                self._wanted = False
+                begun = self._clock.monotonic()
+                branch = await self._branch()
+                ended = self._clock.monotonic()
+                self._next_look = ended + max(REPOSITORY_SECONDS, PAUSES * (ended - begun))
+                if branch != self.now.branch:
+                    self._change(replace(self.now, branch=branch))
+        finally:
+            self._looking = False
+
+    async def _branch(self) -> str:
+        """Return the branch, with a star where something is changed; empty without one, or where git cannot be held."""
+        core = self._runtime.core
+        workspace = core.configuration.workspace
+        around = await asyncio.to_thread(Repository.around, f"{workspace.root}/".encode())
+        if around is None or not await asyncio.to_thread(look_works):
+            return ""
+        call = GIT_STATUS.create_invocation({}, ToolContext(bus=core.bus, workspace=workspace))
+        assert isinstance(call, GitStatusInvocation)
+        try:
+            status = await call.status(AbortController().signal)
+        except ToolFailure:
+            return ""
+        changed = status.staged or status.unstaged or status.conflicts or status.untracked
+        return f"{status.branch or (status.commit or '')[:7]}{'*' if changed else ''}"
+
+    def _change(self, status: SessionStatus) -> None:
+        self.now = status
+        self.post()
+
+
+def _short(path: Path) -> str:
+    """Return a directory with `~` for the home directory."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except ValueError:
+        return str(path)
