@@ -44,6 +44,8 @@ class UiSettings(ConfigTable):
     reduced_motion: bool = False
     auto_open: Literal["idle", "never"] = "idle"
     """When a confirmation opens by itself; `idle`: over an empty prompt, after a second without keys."""
+    notify: Literal["all", "bell", "never"] = "all"
+    """How a question, a prompt or the end of a turn is said while the window has not the focus."""
 
 
 class ConfirmSettings(ConfigTable):

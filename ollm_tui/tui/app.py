@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal as signals
 import time
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from textual.screen import Screen
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
+from ollm_tui.tui.attention import Attention
 from ollm_tui.tui.backend_holder import BackendHolder
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame
@@ -98,6 +100,7 @@ class DashboardApp(App[int]):
         self.dashboard = Dashboard(self.clock.monotonic)
         self.dashboard.prompt.completer.folder = options.workspace or Path()
         self.holder = BackendHolder(self.post_update)
+        self.attention = Attention(self._write_out, os.environ)
         self.sessions = SessionCommands(self, self.dashboard)
         self.commands = self._slash_commands()
         self.dashboard.prompt.completer.commands = self.commands
@@ -160,6 +163,7 @@ class DashboardApp(App[int]):
             self.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
         self.set_keymap(settings.keys)
         self.dashboard.reviewing.auto_open.enabled = settings.auto_open
+        self.attention.how = settings.notify
         self.dashboard.term.allow_clipboard(settings.allow_clipboard)
 
     @on(updates.PromptFilesUpdate)
@@ -258,6 +262,11 @@ class DashboardApp(App[int]):
         view = self.dashboard.term.view
         return self.screen is self.dashboard and view is not None and view.takes_keys
 
+    def _write_out(self, sequence: str) -> None:
+        """Send a control sequence to the outer terminal."""
+        if self._driver is not None:
+            self._driver.write(sequence)
+
     def modify_outer_keys(self, level: int) -> None:
         """Ask the outer terminal for modified keys as the focused program did."""
         from ollm_tui.tui.terminal.raw_keys import RawKeyDriver
@@ -308,6 +317,7 @@ class DashboardApp(App[int]):
 
     @on(updates.Update)
     def _show_in_screen(self, message: updates.Update) -> None:
+        self.attention.follow(self.dashboard.status.word)
         self.sessions.take(message)
         if self._memory is not None and self._memory.is_attached:
             self._memory.take(message)
@@ -350,6 +360,7 @@ class DashboardApp(App[int]):
         """Close the backend, which saves, and then the screen."""
         if self.holder.backend is not None:
             self.notify("Closing ...", markup=False)
+        self.attention.give_title_back()
         await self.holder.close()
         self.exit(code)
 
@@ -357,10 +368,12 @@ class DashboardApp(App[int]):
         """Report that the window has the focus again."""
         # The click that brings the window back must not press anything.
         self.dashboard.reviewing.window_returned()
+        self.attention.focus_changed(True)
         self.holder.handle(ReportFocus(True))
 
     def on_app_blur(self, event: events.AppBlur) -> None:
         """Report that the window lost the focus."""
+        self.attention.focus_changed(False)
         self.holder.handle(ReportFocus(False))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

@@ -123,6 +123,7 @@ class RuntimeController:
                     theme=settings.ui.theme,
                     keys=dict(settings.keys),
                     auto_open=settings.ui.auto_open == "idle",
+                    notify=settings.ui.notify,
                     allow_clipboard=settings.terminal.clipboard,
                 )
             )

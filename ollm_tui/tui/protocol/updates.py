@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.rule_effects import RuleEffect
     from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.core.todos.todo import Todo
+    from ollm_tui.tui.attention import Notify
     from ollm_tui.tui.values import (
         Change,
         ConfirmationQueueSnapshot,
@@ -216,6 +217,7 @@ class ScreenSettings:
     theme: str = ""
     keys: dict[str, str] = field(default_factory=dict[str, str])
     auto_open: bool = True
+    notify: Notify = "all"
     allow_clipboard: bool = False
 
 

@@ -35,15 +35,11 @@ class ConfirmationReview:
 
     def take(self, queue: ConfirmationQueueSnapshot) -> None:
         """Show another snapshot everywhere."""
-        added = {item.id for item in queue.pending} - {item.id for item in self.queue.pending}
         self.queue = queue
         self._dashboard.queue.queue = queue
         self._dashboard.chat.show_queue(queue)
         if self._open is not None:
             self._open.show_queue(queue)
-        app = app_of(self._dashboard)
-        if added and not app.app_focus:
-            app.bell()
         self.consider()
 
     def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
