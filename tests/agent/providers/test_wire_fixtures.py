@@ -1,4 +1,4 @@
-"""Every recorded shape of an answer is understood: whole, byte by byte, and cut after each line."""
+"""Every recorded shape of an answer is understood: whole, byte by byte, and cut at every byte."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ollm_tui.agent.providers.provider import (
     StreamEvent,
     TextDelta,
 )
-from ollm_tui.agent.providers.provider_errors import RetryPolicy
+from ollm_tui.agent.providers.provider_errors import RetryPolicy, error_from, read_error_body
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.bus.states import Origin
 from tests.agent.providers.collecting import Collected, asking, collect
@@ -197,9 +197,9 @@ async def test_a_recorded_reply_is_understood_byte_by_byte(name: str):
     matches(await reply_to(name, wire_fixture(name).byte_by_byte()), STREAMS[name])
 
 
-def read_chunks(name: str, chunks: list[bytes]) -> tuple[list[StreamEvent], str | None]:
+def read_chunks(name: str, chunks: list[bytes]) -> Collected:
     """The events of a reply in these chunks, and the failure it ended with; no network is needed for that."""
-    events: list[StreamEvent] = []
+    got = Collected()
     connection = HttpConnection(ServerAddress("http://127.0.0.1:1", loopback=True))
     reader = (
         OllamaReader(asking(), connection, "demo", 4096)
@@ -208,12 +208,13 @@ def read_chunks(name: str, chunks: list[bytes]) -> tuple[list[StreamEvent], str 
     )
     try:
         for chunk in chunks:
-            events += reader.feed(chunk)
-        events += reader.read_rest()
-        events += reader.close()
+            got.events += reader.feed(chunk)
+        got.events += reader.read_rest()
+        got.events += reader.close()
     except ProviderError as failure:
-        return [*events, *reader.cut_off()], str(failure)
-    return events, None
+        got.events += reader.cut_off()
+        got.failure = failure
+    return got
 
 
 @settings(max_examples=200)
@@ -222,9 +223,35 @@ def test_any_chunking_of_a_recorded_reply_gives_the_same_events(name: str, place
     body = wire_fixture(name).body
     cuts = sorted(int(place * len(body)) for place in places)
     chunks = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
-    events, failure = read_chunks(name, chunks)
-    whole, whole_failure = read_chunks(name, [body])
-    assert (joined(events), failure) == (joined(whole), whole_failure)
+    got, whole = read_chunks(name, chunks), read_chunks(name, [body])
+    assert (joined(got.events), str(got.failure)) == (joined(whole.events), str(whole.failure))
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_reply_cut_at_any_byte_runs_no_call_by_halves_and_says_what_happened(name: str):
+    body, expected = wire_fixture(name).body, STREAMS[name]
+    for at in range(len(body)):
+        got = read_chunks(name, [body[:at]])
+        if got.failure is None:
+            # only what follows the reply proper was lost: usage, [DONE], a line end
+            assert (got.text, got.reasoning) == (expected.text, expected.reasoning), at
+            assert tuple(got.called) == expected.calls, at
+            assert got.finish is expected.finish, at
+        else:
+            assert (got.calls, got.finish) == ([], None), at
+            assert got.failure.kind in (ProviderErrorKind.CUT_OFF, expected.failure), at
+            assert "http://127.0.0.1:1" in got.failure.message, at
+            assert expected.reasoning.startswith(got.reasoning), at
+
+
+@pytest.mark.parametrize("name", sorted(REFUSALS.keys() | ANSWERED_ELSEWHERE))
+def test_a_refusal_cut_at_any_byte_is_an_error_with_a_kind_and_a_message(name: str):
+    reply, url = wire_fixture(name), "http://127.0.0.1:1"
+    for at in range(len(reply.body) + 1):
+        error = error_from(read_error_body(reply.body[:at]), url=url, status=reply.status, model="demo")
+        assert isinstance(error.kind, ProviderErrorKind)
+        assert error.message.startswith(f"{url} answered HTTP {reply.status}: "), at
+        assert error.message.isprintable(), at
 
 
 @pytest.mark.parametrize("name", STREAMS)
