@@ -12,10 +12,12 @@ from ollm_tui.tui.protocol.intents import (
     ChooseModel,
     CompactConversation,
     Connect,
+    ExportSession,
     Intent,
     PullModel,
     RetryTurn,
     ShowContext,
+    ShowReport,
 )
 
 if TYPE_CHECKING:
@@ -106,6 +108,11 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
             lambda: ("drop ",),
         ),
         SlashCommand("connect", "Look for model servers again", lambda _: handle(Connect())),
+        SlashCommand("doctor", "What works on this machine", lambda _: handle(ShowReport("doctor"))),
+        SlashCommand(
+            "export", "Write this session as Markdown to a new file", lambda path: handle(ExportSession(path)), "[FILE]"
+        ),
+        SlashCommand("policy", "The policy in force, rule by rule", lambda _: handle(ShowReport("policy"))),
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand(
             "pull", "Have Ollama load a model; alone: stop that", lambda name: handle(PullModel(name)), "[NAME]"

@@ -9,7 +9,7 @@ import pytest
 from textual.events import Key, Paste
 
 from ollm_tui.tui.protocol.command_intents import TypeKeys
-from ollm_tui.tui.protocol.intents import AddTodo, SendMessage
+from ollm_tui.tui.protocol.intents import AddTodo, SendMessage, ShowReport
 from ollm_tui.tui.protocol.updates import QueueUpdate
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.help_screen import HelpScreen
@@ -160,3 +160,14 @@ async def test_the_ring_of_panes_is_gone_round_a_step_a_key() -> None:
         await here.burst(LEAVE, "escape", "a", "f6", "f6", "f6", "a", *"plan", "enter")
         assert here.app.dashboard.prompt.text == "a"
         assert [one.task for one in here.backend.of(AddTodo)] == ["plan"]
+
+
+async def test_enter_typed_at_once_behind_a_command_runs_it() -> None:
+    async with stage() as here:
+        prompt = here.app.dashboard.prompt
+        await here.press(*"/polic")
+        assert prompt.menu_answers, "the menu is open for what is typed so far"
+        prompt.post_message(Key("y", "y"))
+        prompt.action_send()
+        await here.settle()
+        assert prompt.text == "" and len(here.backend.of(ShowReport)) == 1

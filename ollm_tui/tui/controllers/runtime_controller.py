@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Literal
 
 from ollm_tui.agent.events import (
     ConfirmationRequestedEvent,
@@ -24,6 +25,8 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
+from ollm_tui.runtime.checks import examine
+from ollm_tui.runtime.policy_text import policy_lines
 from ollm_tui.tui.bindings import key_errors
 from ollm_tui.tui.controllers.commands_controller import CommandsController, DetachedJobs
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsController
@@ -103,6 +106,7 @@ class RuntimeController:
         self._models = ModelsController(runtime, post, self._model_switched)
         self._closing_lines = closing_lines
         self._still_running: tuple[str, ...] = ()
+        self._reports = 0
         self._unsubscribe = runtime.stream.subscribe(self._on_event)
 
     async def begin(self) -> None:
@@ -236,8 +240,27 @@ class RuntimeController:
                 self._start(self._sessions.handle(intent))
             case intents.ModelIntent():
                 self._start(self._models.handle(intent))
+            case intents.ShowReport(subject):
+                self._start(self._report(subject))
             case _:
                 log.warning("no controller takes %s", type(intent).__name__)
+
+    async def _report(self, subject: Literal["policy", "doctor"]) -> None:
+        """Show a report in the conversation, which it does not become a part of."""
+        self._reports += 1
+        configuration = self._core.configuration
+        if subject == "policy":
+            warnings: list[str] = []
+            lines = await asyncio.to_thread(lambda: [*policy_lines(configuration, warnings.append), *warnings])
+            mode, rules = self._core.executor.mode.value, sum(line.startswith("[[rules]]") for line in lines)
+            head = f"The policy in mode {mode}: {rules} rules (^O unfolds); approvals of this session come on top."
+            note = NoteEntry(f"report-{self._reports}", head, body="\n".join(lines))
+        else:
+            themes = await asyncio.to_thread(load_themes)
+            checks = await examine(configuration.options, themes.errors)
+            rows = (f"{check.status.value:<6} {check.what}: {check.text}" for check in checks)
+            note = NoteEntry(f"report-{self._reports}", "\n".join(rows))
+        self._note(note)
 
     def _on_event(self, event: Event) -> None:
         ordinal: int | None = None

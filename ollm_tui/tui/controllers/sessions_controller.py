@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from ollm_tui.agent.session.catalogue import (
     last_events,
     list_sessions,
 )
+from ollm_tui.agent.session.export import markdown
 from ollm_tui.agent.session.log import SessionInUseError
 from ollm_tui.agent.session.reading import read_log
 from ollm_tui.core.base.clock import Clock, iso_time
@@ -73,6 +75,9 @@ class SessionsController:
                 case intents.DeleteSession(session_id):
                     await asyncio.to_thread(self._delete, session_id)
                     await self._list(self._containing or "")
+                case intents.ExportSession(path):
+                    written = await asyncio.to_thread(self._export, path)
+                    self._post(updates.ToastUpdate(f"Written: {written}"))
                 case intents.ListRequests():
                     await self._list_requests()
                 case _:
@@ -93,6 +98,16 @@ class SessionsController:
             await self._switched()
             if said:
                 self._runtime.stream.publish(NoticeEvent(text=said))
+
+    def _export(self, path: str) -> Path:
+        session = find_session(self._runtime.session.sessions, self._runtime.session_id)
+        target = self._root / (Path(path).expanduser() if path else f"{session.id}.md")
+        try:
+            with open(target, "x", encoding="utf-8", errors="replace", opener=_for_oneself) as file:
+                file.writelines(f"{block}\n" for block in markdown(session, read_log(session.path)))
+        except FileExistsError:
+            raise SessionError(f"{target} is there already. Name another: /export FILE.") from None
+        return target
 
     async def _list(self, containing: str) -> None:
         """Post the sessions whose titles fit, then those in whose texts it stands."""
@@ -166,3 +181,7 @@ class SessionsController:
     @property
     def _root(self) -> Path:
         return self._runtime.core.configuration.workspace.root
+
+
+def _for_oneself(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
 
@@ -156,6 +156,20 @@ class PreviewSession(SessionIntent):
     """Show the last of what was said in a session."""
 
     session_id: str
+
+
+@dataclass
+class ExportSession(SessionIntent):
+    """Write this session as Markdown to a new file; without a path to one in the workspace that is named after it."""
+
+    path: str = ""
+
+
+@dataclass
+class ShowReport(Intent):
+    """Show the policy in force, or what works on this machine."""
+
+    subject: Literal["policy", "doctor"]
 
 
 @dataclass

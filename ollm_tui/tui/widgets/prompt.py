@@ -93,8 +93,8 @@ class Prompt(CompletingTextArea):
         self.call_later(self.insert, "\n")
 
     def _send(self) -> None:
-        if self.menu_answers:
-            self.accept()
+        self.ask_completer()  # keys that come at once leave the menu behind
+        if self.menu_answers and self.accept():
             return
         text = self._pastes.unfold(self.text).strip()
         if not text:
