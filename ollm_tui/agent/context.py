@@ -11,6 +11,7 @@ from ollm_tui.agent.events import CompactedEvent, NoticeEvent, UsageEvent
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
+from ollm_tui.agent.token_estimate import MESSAGE_TOKENS, estimated_tokens, message_tokens, texts_of
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 
@@ -30,10 +31,9 @@ LEAST_SAVED = 100
 """Tokens that a summary must save to be worth it."""
 FEW_TOOLS = ("read_file", "ls", "grep", "glob", "write_file", "edit_file", "shell")
 
-BYTES_PER_TOKEN = 3.6
-MESSAGE_TOKENS = 5
-IMAGE_TOKENS = 1_000
-"""What an image may take; models differ from a few hundred to two thousand."""
+LEAST_FACTOR, MOST_FACTOR = 0.7, 1.6
+"""How far a server's counts may move the estimate: what is farther off is one odd text, and not the tokenizer."""
+MOST_AFTER_REFUSAL = 4.0
 SHORT_RESULT = 240
 """Characters of a result that is not worth giving way."""
 
@@ -71,7 +71,7 @@ class ContextKeeper:
 
     def estimate(self, messages: Iterable[wire.Message], tools: Sequence[wire.ToolSchema] = ()) -> int:
         """Return about how many tokens a request takes, as the server would count them."""
-        return round(self._factor * (sum(map(_raw_tokens, messages)) + sum(map(_tool_tokens, tools))))
+        return round(self._factor * (sum(map(message_tokens, messages)) + sum(map(_tool_tokens, tools))))
 
     def affordable(self, tools: tuple[wire.ToolSchema, ...]) -> tuple[wire.ToolSchema, ...]:
         """Return the tools that the window has room for, all of them where it is not known."""
@@ -139,7 +139,7 @@ class ContextKeeper:
         limit = self.limit
         if prompt:
             if self._sent:
-                self._factor = min(4.0, max(0.25, self._factor * prompt / self._sent))
+                self._factor = min(MOST_FACTOR, max(LEAST_FACTOR, self._factor * prompt / self._sent))
             used = prompt + ((usage.completion_tokens if usage else None) or 0)
         elif limit is None:
             return
@@ -159,7 +159,8 @@ class ContextKeeper:
         """Take the window from a server that found the request too large."""
         self._told_limit = error.context_window or round(0.8 * (self.limit or self._sent))
         if error.prompt_tokens and self._sent:
-            self._factor = min(4.0, max(self._factor, self._factor * error.prompt_tokens / self._sent))
+            grown = self._factor * error.prompt_tokens / self._sent
+            self._factor = min(MOST_AFTER_REFUSAL, max(self._factor, grown))
 
     async def compact(
         self,
@@ -192,12 +193,16 @@ class ContextKeeper:
     async def _told_by_model(self, earlier: Sequence[wire.Message], hint: str, signal: AbortSignal) -> str:
         if self._provider().name == "offline":
             return ""
-        most = None if self.limit is None else round(self.limit * BYTES_PER_TOKEN / self._factor / 2)
+        most = None if self.limit is None else round(self.limit / 2 * self._characters_a_token(earlier))
         try:
             return await summary_by_model(self._provider(), earlier, hint, most, signal)
         except wire.ProviderError as error:
             self._stream.publish(NoticeEvent(text=f"The model could not sum up the conversation: {error.message}"))
             return ""
+
+    def _characters_a_token(self, messages: Sequence[wire.Message]) -> float:
+        characters = sum(len(text) for message in messages for text in texts_of(message))
+        return characters / max(1, self.estimate(messages))
 
     def _first_kept(self, history: Sequence[wire.Message]) -> int:
         """Return where the kept messages begin: never between a call and its result."""
@@ -220,9 +225,11 @@ class ContextKeeper:
         """Cut the results of the last reply where they alone would fill the window."""
         last = next((at for at in range(len(history) - 1, 0, -1) if isinstance(history[at], wire.AssistantMessage)), 0)
         results = [at for at in range(last + 1, len(history)) if isinstance(history[at], wire.ToolMessage)]
-        if not results or self.estimate(history[at] for at in results) <= NEWEST_SHARE * limit:
+        newest = [history[at] for at in results]
+        if not results or self.estimate(newest) <= NEWEST_SHARE * limit:
             return
-        most = max(SHORT_RESULT, round(NEWEST_SHARE * limit * BYTES_PER_TOKEN / self._factor / len(results)))
+        room = NEWEST_SHARE * limit * self._characters_a_token(newest)
+        most = max(SHORT_RESULT, round(room / len(results)))
         for at in results:
             message = history[at]
             if isinstance(message, wire.ToolMessage) and len(message.content) > most:
@@ -253,23 +260,5 @@ def _stub(message: wire.ToolMessage, call: wire.ToolCall | None) -> str:
     return f"[{count} of {message.name} {shown} left out to save room; call it again if they are needed]"
 
 
-def _raw_tokens(message: wire.Message) -> float:
-    match message:
-        case wire.SystemMessage(text):
-            size = _bytes(text)
-        case wire.UserMessage():
-            pictures = len(message.images) * IMAGE_TOKENS * BYTES_PER_TOKEN
-            size = _bytes(message.text) + _bytes(message.preface) + pictures
-        case wire.AssistantMessage(text, calls):
-            size = _bytes(text) + sum(_bytes(call.name) + _bytes(json.dumps(call.arguments)) + 20 for call in calls)
-        case wire.ToolMessage(content=content):
-            size = _bytes(content)
-    return size / BYTES_PER_TOKEN + MESSAGE_TOKENS
-
-
-def _tool_tokens(tool: wire.ToolSchema) -> float:
-    return _bytes(tool.name + tool.description + json.dumps(tool.parameters)) / BYTES_PER_TOKEN + MESSAGE_TOKENS
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+def _tool_tokens(tool: wire.ToolSchema) -> int:
+    return estimated_tokens(f"{tool.name}{tool.description}{json.dumps(tool.parameters)}") + MESSAGE_TOKENS

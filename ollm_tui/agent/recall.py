@@ -6,39 +6,14 @@ like a secret, or needs a confirmation for `memory_get`, is left out and counted
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 
 from ollm_tui.agent.events import MemoryRecalledEvent, RecalledNote
+from ollm_tui.agent.token_estimate import estimated_tokens, within
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.fence.secrets import looks_secret, looks_secret_under, mask
 from ollm_tui.core.memory import Memory, MemoryOrder, MemoryScope, MemorySummary
-
-_PIECE = re.compile(r"[A-Za-z]+|[0-9]|[^\x00-\x7f]|\n+|[ \t]{2,}|[!-/:-@\[-`{-~]{1,2}")
-_LETTERS_A_TOKEN = 6
-
-
-def estimated_tokens(text: str) -> int:
-    """Return an estimate of the tokens in `text`."""
-    return sum(_cost(piece[0]) for piece in _PIECE.finditer(text))
-
-
-def within(text: str, tokens: int) -> str:
-    """Return the beginning of `text` that is estimated at no more than `tokens`."""
-    left = max(tokens, 0)
-    for piece in _PIECE.finditer(text):
-        cost = _cost(piece[0])
-        if cost > left:
-            # only a run of letters costs more than one, and may be parted
-            return text[: piece.start() + (left * _LETTERS_A_TOKEN if cost > 1 else 0)]
-        left -= cost
-    return text
-
-
-def _cost(piece: str) -> int:
-    return -(-len(piece) // _LETTERS_A_TOKEN) if piece[0].isascii() and piece[0].isalpha() else 1
-
 
 CONSIDERED = 500
 """Notes that are considered; so many never fit."""

@@ -17,14 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.agent.compaction import FILES, FIRST, HEADING, LAST, summary_by_rule
-from ollm_tui.agent.context import FEW_TOOLS
+from ollm_tui.agent.context import FEW_TOOLS, ContextKeeper
 from ollm_tui.agent.events import CompactedEvent, ContextDroppedEvent, ErrorEvent, Event, NoticeEvent, UsageEvent
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import ProviderDescription
 from ollm_tui.agent.session.history import restore_history
 from ollm_tui.agent.session.reading import read_log
-from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.agent.stream import EventStream
+from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, open_runtime
 from tests.agent.providers.fake_server import FakeServer, json_reply, sse
@@ -322,3 +324,17 @@ def test_changed_files_and_denials_are_named() -> None:
     )
     assert "edit_file a.py" in summary.split(FILES)[1] and "failed.py" not in summary
     assert "not now" in summary
+
+
+async def test_digits_that_a_server_counted_do_not_make_prose_look_larger() -> None:
+    keeper = ContextKeeper(lambda: SmallModel(8_000, None), EventStream(MessageBus()))
+    digits: wire.Message = wire.UserMessage("3f9a7c21" * 750)
+    prose: wire.Message = wire.UserMessage("The quick brown fox jumps over the lazy dog. " * 60)
+    fresh = keeper.estimate([prose])
+    await keeper.make_room([digits], (), AbortController().signal)
+    keeper.answered(wire.UsageReported(5_714, 1), None)  # a token for each 1.05 characters, as tokenizers count hex
+    assert keeper.estimate([prose]) <= 1.3 * fresh
+    for _ in range(3):  # a server whose counts are far off moves the estimate, but not without end
+        await keeper.make_room([digits], (), AbortController().signal)
+        keeper.answered(wire.UsageReported(100_000, 1), None)
+    assert keeper.estimate([prose]) <= 1.7 * fresh

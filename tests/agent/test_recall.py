@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.agent.events import MemoryRecalledEvent, as_line
-from ollm_tui.agent.recall import ENDING, HEADING, MemoryRecall, estimated_tokens
+from ollm_tui.agent.recall import ENDING, HEADING, MemoryRecall
+from ollm_tui.agent.token_estimate import estimated_tokens
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope

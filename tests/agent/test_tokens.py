@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.recall import estimated_tokens, within
+from ollm_tui.agent.token_estimate import estimated_tokens, within
 
 
 @settings(max_examples=200, deadline=None)
