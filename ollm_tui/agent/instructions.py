@@ -82,6 +82,13 @@ class Instructions:
             names |= dict.fromkeys(names_on_the_way_to(workspace, path))
         return self._read(name for name in names if name not in self._sent)
 
+    def for_task(self) -> Instructions:
+        """Return what sends a sub-agent the nested files; those of the root are in its system prompt."""
+        child = Instructions(self._workspace, self._limit)
+        child._sent = {name: content for name, content in self._sent.items() if name in (*ROOT_FILES, SKILLS)}
+        child._told = self._told
+        return child
+
     def forget(self) -> None:
         """Send all files again: another conversation begins."""
         self._sent.clear()

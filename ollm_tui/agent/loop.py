@@ -67,7 +67,7 @@ class Agent:
         self._limits = limits
         self._meter = TurnMeter(limits)
         """What the running turn has used, its sub-agents included."""
-        self.tasks = Tasks(lambda: self.provider, executor, stream, self._rounds, lambda: self._meter, self._hooks)
+        self.tasks = Tasks(lambda: self.provider, executor, stream, self._rounds, lambda: self._meter, sources)
         """The sub-agents of the running turn."""
         self.queue = MessageQueue()
         """Messages for the running turn's next request, or for the next turn."""

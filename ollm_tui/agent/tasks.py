@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from ollm_tui.agent.attachments import Sources
 from ollm_tui.agent.events import (
     UNLOGGED,
     AssistantMessageEvent,
+    AttachedEvent,
     Event,
+    NoticeEvent,
 )
 from ollm_tui.agent.guard import TurnLimitError, TurnMeter
-from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.rounds import Rounds
 from ollm_tui.agent.stream import EventStream
@@ -45,7 +47,7 @@ class Tasks:
         stream: EventStream,
         parent: Rounds,
         meter: Callable[[], TurnMeter],
-        hooks: TurnHooks | None = None,
+        sources: Sources,
     ) -> None:
         """Take the rounds whose system prompt they share, and how to get the meter of the running turn."""
         self._provider = provider
@@ -53,7 +55,8 @@ class Tasks:
         self._stream = stream
         self._parent = parent
         self._meter = meter
-        self._hooks = hooks
+        self._hooks = sources.hooks
+        self._instructions = sources.instructions
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._running: dict[str, AbortController] = {}
         executor.offer_tasks(self)
@@ -86,10 +89,12 @@ class Tasks:
         chosen = self._available() if order.tools is None else {self._tool_named(name) for name in order.tools}
         system = self._parent.history[0]
         assert isinstance(system, wire.SystemMessage), "a history begins with the system prompt"
+        stream = TaskStream(self._stream, order.call_id)
+        instructions = None if self._instructions is None else self._instructions.for_task()
         rounds = Rounds(
             self._provider,
             self._executor,
-            TaskStream(self._stream, order.call_id),
+            stream,
             f"{system.text}\n\n{_INSTRUCTION}",
             tools=frozenset(filter(None, chosen)),
             task=order,
@@ -105,7 +110,15 @@ class Tasks:
                         await self._hooks.after_task(order.name, signal)
                     return said or NO_ANSWER
                 rounds.calls.announce(reply.calls)
-                await rounds.answer(reply.calls, self._meter(), signal)
+                results = await rounds.answer(reply.calls, self._meter(), signal)
+                if instructions is not None:
+                    touched = [call.arguments for call, one in zip(reply.calls, results, strict=True) if one.ok]
+                    found = await signal.in_thread(instructions.on_the_way_to, touched)
+                    for words in found.notices:
+                        stream.publish(NoticeEvent(text=words))
+                    for name, text in found.texts:
+                        event = stream.publish(AttachedEvent(name=name, text=text, place="conversation"))
+                        rounds.attach(text, event.id)
         except OperationCancelled as stopped:
             raise OperationCancelled(stopped.message, partial=said) from None
         except TurnLimitError as error:

@@ -155,6 +155,7 @@ def run_dashboard(argv: list[str]) -> int:
     parser.add_argument("--theme", metavar="NAME", help="colours")
     parser.add_argument("--no-mouse", dest="mouse", action="store_const", const=False, help="leave the mouse alone")
     parser.add_argument("--reduced-motion", action="store_const", const=True, help="no animation")
+    parser.add_argument("--plain", action="store_true", help="line by line, for screen readers and simple terminals")
     given = parse(parser, argv)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
         raise UsageError(
@@ -163,6 +164,8 @@ def run_dashboard(argv: list[str]) -> int:
     options = options_of(given)
     if options.resume is not None or options.continue_last or options.fork:
         _check_session(options)
+    if given.plain:
+        return int(import_module("ollm_tui.cli.plain").run_plain(options))
     from ollm_tui.tui.start import run_dashboard as run
 
     return run(options)

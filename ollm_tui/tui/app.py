@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from ollm_tui.core.base.clock import Clock, SystemClock
@@ -31,7 +31,7 @@ from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
-from ollm_tui.tui.session_commands import SessionCommands, pane_commands
+from ollm_tui.tui.session_commands import MODES, SessionCommands, palette_entries, pane_commands
 from ollm_tui.tui.signals import leave_on_signals
 from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands, message_command
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
@@ -52,8 +52,6 @@ COLLECT_AFTER_SECONDS = 1.0
 
 EXIT_ON_SIGNAL = 130
 """Exit code after a signal (contract section 0)."""
-
-MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
 register_loader(load_all)
@@ -378,27 +376,5 @@ class DashboardApp(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Return the entries of the palette: every action with a key, and more."""
-        owners = ((self, DashboardApp.BINDINGS), (self.dashboard, Dashboard.BINDINGS))
-        for owner, bindings in owners:
-            for binding in bindings:
-                if isinstance(binding, Binding) and binding.action != "command_palette":
-                    run = partial(self.run_action, binding.action, owner)
-                    yield SystemCommand(binding.description, binding.tooltip, run)
-        for mode in MODES:
-            words = (
-                "Run everything without asking, except what is denied or always asked about"
-                if mode == "yolo"
-                else "Change the policy mode"
-            )
-            yield SystemCommand(f"Mode: {mode}", words, partial(self.dashboard.action_choose_mode, mode))
-        term = self.dashboard.term
-        for action, name, words in (
-            ("interrupt", "Interrupt command", "Ctrl+C for the agent's command in front of the terminal"),
-            ("take_over", "Take over command", "Go on yourself with the agent's command in front of the terminal"),
-        ):
-            if term.check_action(action, ()):
-                yield SystemCommand(name, words, partial(term.run_action, action))
-        for command in self.commands:
-            if command.in_palette:
-                yield SystemCommand(f"/{command.name}", command.summary, partial(command.run, ""))
+        yield from palette_entries(self, self.dashboard, self.commands)
         yield SystemCommand("Screenshot", "Save an SVG picture of the screen", self.deliver_screenshot)

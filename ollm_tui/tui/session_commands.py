@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
+
+from textual.app import SystemCommand
+from textual.binding import Binding
 
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.protocol.intents import OpenSession
 from ollm_tui.tui.protocol.undo import ApplyUndo, since
-from ollm_tui.tui.slash_commands import SlashCommand
+from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands
 from ollm_tui.tui.values import Activity
 
 if TYPE_CHECKING:
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
     from ollm_tui.tui.screens.rewind_screen import RewindChoice, RewindScreen
     from ollm_tui.tui.screens.sessions_screen import SessionsScreen
+
+
+MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
 class SessionCommands:
@@ -93,3 +100,29 @@ def pane_commands(show: Dashboard) -> Iterator[SlashCommand]:
         lambda _: show.action_trust(),
     )
     yield SlashCommand("undo", "What calls changed, and the way back", lambda _: show.action_undo())
+
+
+def palette_entries(app: App[int], show: Dashboard, commands: SlashCommands) -> Iterator[SystemCommand]:
+    """Yield the entries of the palette: every action with a key, and more."""
+    for owner in (app, show):
+        for binding in type(owner).BINDINGS:
+            if isinstance(binding, Binding) and binding.action != "command_palette":
+                run = partial(app.run_action, binding.action, owner)
+                yield SystemCommand(binding.description, f"{binding.tooltip} ({app.get_key_display(binding)})", run)
+    for mode in MODES:
+        words = (
+            "Run everything without asking, except what is denied or always asked about"
+            if mode == "yolo"
+            else "Change the policy mode"
+        )
+        yield SystemCommand(f"Mode: {mode}", words, partial(show.action_choose_mode, mode))
+    term = show.term
+    for action, name, words in (
+        ("interrupt", "Interrupt command", "Ctrl+C for the agent's command in front of the terminal"),
+        ("take_over", "Take over command", "Go on yourself with the agent's command in front of the terminal"),
+    ):
+        if term.check_action(action, ()):
+            yield SystemCommand(name, words, partial(term.run_action, action))
+    for command in commands:
+        if command.in_palette:
+            yield SystemCommand(f"/{command.name}", command.summary, partial(command.run, ""))

@@ -72,6 +72,22 @@ async def test_trusted_instructions_follow_the_system_prompt_and_nested_ones_the
     assert tuple(rest) == restore_history(events, ask_again=False).messages
 
 
+async def test_a_sub_agent_gets_the_nested_ones_of_what_it_touches(tmp_path: Path, workspace: Path) -> None:
+    trust(workspace)
+    script: list[JsonObject] = [
+        {"toolCalls": [call("task", description="Look", prompt="look")]},
+        {"toolCalls": [call("read_file", path="src/deep/a.txt")]},
+        {"expect": {"lastUserMessageContains": "Tests first."}, "text": "Seen."},
+        {"expect": {"lastToolResultContains": "Seen."}, "toolCalls": [call("read_file", path="src/deep/a.txt")]},
+        {"expect": {"lastUserMessageContains": "Tests first."}, "text": "Done."},
+    ]
+    async with conversation(tmp_path, script) as (runtime, events):
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
+        rest = runtime.agent.history[1:]
+    assert attached(events).count(("src/AGENTS.md", "conversation")) == 2
+    assert tuple(rest) == restore_history(events, ask_again=False).messages
+
+
 async def test_a_file_that_changes_is_left_out_until_it_is_trusted_again(tmp_path: Path, workspace: Path) -> None:
     trust(workspace)
     script: list[JsonObject] = [{"text": "1"}, {"text": "2"}, {"text": "3"}]

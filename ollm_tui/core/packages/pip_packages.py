@@ -27,7 +27,7 @@ from ollm_tui.core.packages.plan import (
     package_name,
 )
 from ollm_tui.core.search.repository import read_file
-from ollm_tui.core.shell.short_program import Ended, ProgramRun, run_program
+from ollm_tui.core.shell.short_program import ProgramOutcome, ProgramRun, run_program
 
 LOOK_SECONDS = 120.0
 REQUIREMENTS, REPORT = "requirements.txt", "report.json"
@@ -90,7 +90,7 @@ class PipInstaller:
     def _shown(self) -> str:
         return self.venv.name
 
-    def _look(self, python: str, folder: Path, there: dict[str, str], signal: AbortSignal) -> Ended:
+    def _look(self, python: str, folder: Path, there: dict[str, str], signal: AbortSignal) -> ProgramOutcome:
         names = {normal_name(name) for name in self._names}
         kept = [f"{name}=={version}" for name, version in there.items() if name not in names]
         (folder / "constraints.txt").write_text("\n".join(kept) + "\n", "utf-8")
@@ -100,7 +100,7 @@ class PipInstaller:
         constraints = ["-c", str(folder / "constraints.txt")]
         return self._pip(python, folder, [*arguments, *constraints, "--", *self._requirements], signal)
 
-    def _versions(self, python: str, folder: Path, ended: Ended, signal: AbortSignal) -> str:
+    def _versions(self, python: str, folder: Path, ended: ProgramOutcome, signal: AbortSignal) -> str:
         """Return the versions that the index has in any form of what it found no wheel for."""
         missing = re.search(r"No matching distribution found for ([A-Za-z0-9._-]+)", ended.errors)
         if missing is None:
@@ -109,7 +109,7 @@ class PipInstaller:
         said = re.search(rb"Available versions: (.+)", seen.output)
         return said[1].decode("utf-8", "replace")[:200] if said else ""
 
-    def _pip(self, python: str, folder: Path, arguments: Sequence[str], signal: AbortSignal) -> Ended:
+    def _pip(self, python: str, folder: Path, arguments: Sequence[str], signal: AbortSignal) -> ProgramOutcome:
         argv = [python, "-I", "-m", "pip", *arguments]
         return run_program(ProgramRun(argv, folder, seconds=LOOK_SECONDS, variables={"PATH": self._path}), signal)
 

@@ -37,7 +37,7 @@ class ProgramRun:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramOutcome:
     """How it ended: its code (negative after a signal), and what it wrote."""
 
     code: int
@@ -50,7 +50,7 @@ class Ended:
         return self.code in (-signals.SIGXFSZ, 128 + signals.SIGXFSZ)
 
 
-def run_program(run: ProgramRun, signal: AbortSignal) -> Ended:
+def run_program(run: ProgramRun, signal: AbortSignal) -> ProgramOutcome:
     """Run it to its end; what it started ends with it. Blocks.
 
     Raises:
@@ -90,7 +90,9 @@ def run_program(run: ProgramRun, signal: AbortSignal) -> Ended:
         finally:
             if run.cage is not None:
                 run.cage.close()
-        return Ended(code, _content(output, run.most_bytes), _content(errors, _MOST_ERRORS).decode("utf-8", "replace"))
+        return ProgramOutcome(
+            code, _content(output, run.most_bytes), _content(errors, _MOST_ERRORS).decode("utf-8", "replace")
+        )
 
 
 def _content(stream: IO[bytes], most: int) -> bytes:

@@ -73,6 +73,8 @@ class BlockPainter:
         if not text.isprintable():
             text = "".join(character if character.isprintable() else REPLACED for character in text)
         style = self.base + segment.style if segment.style else self.base
+        if style.bgcolor is not None and style.bgcolor.is_default:
+            style += Style(bgcolor=self.base.bgcolor)  # the outer terminal's own would be a box on a theme's
         return Segment(text, style)
 
     def _markdown_console(self) -> Console:
@@ -136,6 +138,9 @@ class ProseBlock:
         """Render the markdown."""
         markdown = _left_markdown()(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
         rows = painter.rendered(markdown, width)
+        # Headings come with blank rows of their own; blocks stand one row apart.
+        blank = [not row.text.strip() for row in rows]
+        rows = [row for at, row in enumerate(rows) if not (blank[at] and (at == 0 or blank[at - 1]))]
         while rows and not rows[-1].text.strip():
             rows.pop()
         return ([Strip.blank(width, painter.base)] if self.gap else []) + rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -197,8 +198,9 @@ async def test_a_hook_has_no_secrets_no_terminal_and_bounds(tmp_path: Path, monk
 async def ended(pid: int) -> None:
     """Wait until a process runs no longer; where nobody collects it, it is still in the list."""
     state = Path(f"/proc/{pid}/stat")
-    while state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
-        await asyncio.sleep(0.01)
+    with suppress(FileNotFoundError, ProcessLookupError):  # gone, before or while it was read
+        while state.read_text().rsplit(")", 1)[1].split()[0] not in "ZX":
+            await asyncio.sleep(0.01)
 
 
 async def test_a_hook_that_leaves_a_child_is_not_waited_for(tmp_path: Path) -> None:

@@ -1,0 +1,213 @@
+"""`ollm-tui --plain`: the agent line by line, states and questions in words, for screen readers and plain terminals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+
+from ollm_tui.agent.events import (
+    AssistantMessageEvent,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
+    ErrorEvent,
+    Event,
+    ModelLoadingEvent,
+    NoticeEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+)
+from ollm_tui.cli.command_line import ExitCode, UsageError
+from ollm_tui.cli.streams import valid_configuration
+from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.core.base.log_file import open_log
+from ollm_tui.core.bus.confirmation import ConfirmationResponse
+from ollm_tui.core.bus.notices import Confirmation
+from ollm_tui.core.bus.states import Risk
+from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, ConfigurationError, Runtime, open_runtime
+from ollm_tui.tui.controllers.conversation_controller import summary_of
+from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase
+from ollm_tui.tui.entry_texts import result_words
+from ollm_tui.tui.screens.confirmation_text import head_layout
+from ollm_tui.tui.widgets.tool_call_view import preview_lines
+
+_COLUMNS = 100
+_LEAVE = ("/quit", "/exit")
+
+
+def run_plain(options: Options) -> int:
+    """Talk with the agent until the person leaves; return the exit code."""
+    open_log()
+    try:
+        return asyncio.run(_converse(options))
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
+
+
+async def _converse(options: Options) -> int:
+    lines = _TypedLines()
+    configuration = valid_configuration(options)
+    async with open_runtime(options, Attendance.PERSON, configuration=configuration, report=_print) as runtime:
+        described = runtime.agent.provider.describe()
+        for notice in (described.greeting, *runtime.notices, *runtime.session.now.notices):
+            if notice:
+                _print(visible_block(notice))
+        workspace, mode = runtime.core.configuration.workspace.root, runtime.core.executor.mode.value
+        model = visible(described.model or described.provider)
+        _print(f"Model: {model}. Folder: {visible(str(workspace))}. Policy: {mode}.")
+        _print("Type a message and Enter. /quit leaves.")
+        talk = _Talk(runtime, lines)
+        runtime.begin()
+        text: str | None = options.prompt or ""
+        while text is not None and text.strip() not in _LEAVE:
+            if text.strip():
+                await talk.turn(text)
+            _print("> ", end="")
+            text = await lines.next()
+    return ExitCode.DONE
+
+
+class _TypedLines:
+    """Whole lines of the terminal, each with the time it came."""
+
+    def __init__(self) -> None:
+        self._lines: asyncio.Queue[tuple[float, str | None]] = asyncio.Queue()
+        self._early: list[str] = []
+        """Typed before a question that was asked meanwhile: messages, never answers."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sys.stdin.fileno(), self._read)
+
+    def _read(self) -> None:
+        data = os.read(sys.stdin.fileno(), 65_536)  # a terminal gives a line at a time
+        if not data:
+            self._loop.remove_reader(sys.stdin.fileno())
+        self._lines.put_nowait((time.monotonic(), data.decode("utf-8", "replace").rstrip("\n") if data else None))
+
+    async def next(self) -> str | None:
+        """Return the next message; None at the end of the input."""
+        return self._early.pop(0) if self._early else (await self._lines.get())[1]
+
+    def set_earlier_aside(self) -> None:
+        """Keep what was typed until now for messages."""
+        while not self._lines.empty():
+            _, text = self._lines.get_nowait()
+            if text is not None:
+                self._early.append(text)
+                _print(f"Typed before the question, so kept as a message: {visible(text)}")
+
+    async def answer(self, asked_at: float) -> str | None:
+        """Return the next line that a person can have typed after reading; None at the end of the input."""
+        while True:
+            came_at, text = await self._lines.get()
+            if text is None or came_at - asked_at >= QUIET_SECONDS:
+                return text
+            _print(f"Too soon to be an answer: {visible(text)}. Type it again.")
+
+
+class _Talk:
+    """One turn after the other, and the questions that come up in it."""
+
+    def __init__(self, runtime: Runtime, lines: _TypedLines) -> None:
+        self._runtime = runtime
+        self._lines = lines
+        self._questions: asyncio.Queue[str] = asyncio.Queue()
+        self._at_line_start = True
+        self._tools: dict[str, str] = {}
+        runtime.stream.subscribe(self._tell)
+
+    async def turn(self, text: str) -> None:
+        """Run a turn; ctrl+c ends it."""
+        loop, agent = asyncio.get_running_loop(), self._runtime.agent
+        loop.add_signal_handler(signal.SIGINT, agent.interrupt, "ctrl+c")
+        turn = asyncio.ensure_future(agent.run_turn(text))
+        try:
+            while not turn.done():
+                question = asyncio.ensure_future(self._questions.get())
+                await asyncio.wait((turn, question), return_when=asyncio.FIRST_COMPLETED)
+                if question.done():
+                    await self._ask(question.result())
+                else:
+                    question.cancel()
+            _print(f"The turn is {turn.result().value}.")
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    async def _ask(self, request_id: str) -> None:
+        """Put a question until it is answered by a whole word, or settled by something else."""
+        bus = self._runtime.core.bus
+        confirmation = bus.find(request_id)
+        if confirmation is None or not confirmation.pending:
+            return
+        _show(confirmation)
+        self._lines.set_earlier_aside()
+        asked_at, twice = time.monotonic(), confirmation.details.risk is Risk.HIGH
+        while (open_now := bus.find(request_id)) is not None and open_now.pending:
+            answer = asyncio.ensure_future(self._lines.answer(asked_at))
+            while not answer.done() and (now := bus.find(request_id)) is not None and now.pending:
+                await asyncio.wait((answer,), timeout=0.2)
+            if not answer.done():
+                answer.cancel()
+                return
+            text = answer.result()
+            word, _, reason = ("no" if text is None else text.strip()).partition(" ")
+            if word.lower() == "no":
+                bus.respond_to_confirmation(ConfirmationResponse(id=request_id, approved=False, reason=reason or None))
+            elif word.lower() == "yes" and not reason and twice:
+                twice, asked_at = False, time.monotonic()
+                _print("The risk is high: type yes once more to approve.")
+            elif word.lower() == "yes" and not reason:
+                bus.respond_to_confirmation(ConfirmationResponse(id=request_id, approved=True))
+            else:
+                _print("That is no answer. Type yes, no, or no and a reason.")
+
+    def _tell(self, event: Event) -> None:
+        """Say in words what happens."""
+        match event:
+            case TextDeltaEvent(text=text):
+                _print(visible_block(text), end="")
+                self._at_line_start = text.endswith("\n")
+                return
+            case AssistantMessageEvent(task=None) if not self._at_line_start:
+                words = ""
+            case ToolCallEvent(name=name, arguments=arguments):
+                self._tools[event.call_id] = name
+                words = f"Call: {visible(name)} {visible(summary_of(arguments))}"
+            case ToolResultEvent(result=result):
+                tool = self._tools.pop(event.call_id, "")
+                found = visible(result_words(tool, result) or f"exit code {result.exit_code or 0}")
+                words = f"{'Failed' if result.error else 'Done'}: {visible(tool)}, {found}"
+            case ConfirmationRequestedEvent(request=request):
+                self._questions.put_nowait(request.id)
+                return
+            case ConfirmationSettledEvent(outcome=outcome, by=by):
+                words = f"Answer: {outcome} by {visible(by)}"
+            case ModelLoadingEvent(model=model, loaded=False):
+                words = f"Loading {visible(model)}."
+            case NoticeEvent(text=text):
+                words = f"Note: {visible_block(text)}"
+            case ErrorEvent(error=error):
+                words = f"Error: {error.type}: {visible(error.message)}"
+            case _:
+                return
+        _print(words if self._at_line_start else f"\n{words}" if words else "")
+        self._at_line_start = True
+
+
+def _show(confirmation: Confirmation) -> None:
+    details = confirmation.details
+    _print(f"QUESTION {confirmation.ordinal}: {visible(details.tool_name)}, risk {details.risk.value}")
+    case = ConfirmationCase(confirmation)
+    head = head_layout(case, _COLUMNS, _COLUMNS)
+    for row in (*head.shown, *head.left_out):
+        _print(row.text.rstrip())
+    for row in preview_lines(details.preview) if details.preview is not None else ():
+        _print(f"  {row.text.rstrip()}")
+    _print("Type yes to approve once, no to deny, or no and a reason; then Enter.")
+
+
+def _print(text: str, end: str = "\n") -> None:
+    print(text, end=end, flush=True)
