@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
@@ -20,7 +21,7 @@ from ollm_tui.agent.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from ollm_tui.cli.command_line import ExitCode, UsageError
+from ollm_tui.cli.command_line import ExitCode, UsageError, ending_signals
 from ollm_tui.cli.streams import valid_configuration
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.log_file import open_log
@@ -61,6 +62,9 @@ async def _converse(options: Options) -> int:
         _print(f"Model: {model}. Folder: {visible(str(workspace))}. Policy: {mode}.")
         _print("Type a message and Enter. /quit leaves.")
         talk = _Talk(runtime, lines)
+        for number, why in ending_signals().items():
+            if number is not signal.SIGINT:
+                asyncio.get_running_loop().add_signal_handler(number, talk.leave, why)
         runtime.begin()
         text: str | None = options.prompt or ""
         while text is not None and text.strip() not in _LEAVE:
@@ -82,10 +86,19 @@ class _TypedLines:
         self._loop.add_reader(sys.stdin.fileno(), self._read)
 
     def _read(self) -> None:
-        data = os.read(sys.stdin.fileno(), 65_536)  # a terminal gives a line at a time
-        if not data:
-            self._loop.remove_reader(sys.stdin.fileno())
-        self._lines.put_nowait((time.monotonic(), data.decode("utf-8", "replace").rstrip("\n") if data else None))
+        try:
+            data = os.read(sys.stdin.fileno(), 65_536)  # a terminal gives a line at a time
+        except OSError:  # the terminal is gone
+            data = b""
+        if data:
+            self._lines.put_nowait((time.monotonic(), data.decode("utf-8", "replace").rstrip("\n")))
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._loop.remove_reader(sys.stdin.fileno())
+        self._lines.put_nowait((time.monotonic(), None))
 
     async def next(self) -> str | None:
         """Return the next message; None at the end of the input."""
@@ -136,6 +149,11 @@ class _Talk:
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
+    def leave(self, why: str) -> None:
+        """End the turn, and then the conversation."""
+        self._lines.close()
+        self._runtime.agent.interrupt(why)
+
     async def _ask(self, request_id: str) -> None:
         """Put a question until it is answered by a whole word, or settled by something else."""
         bus = self._runtime.core.bus
@@ -178,8 +196,9 @@ class _Talk:
                 words = f"Call: {visible(name)} {visible(summary_of(arguments))}"
             case ToolResultEvent(result=result):
                 tool = self._tools.pop(event.call_id, "")
-                found = visible(result_words(tool, result) or f"exit code {result.exit_code or 0}")
-                words = f"{'Failed' if result.error else 'Done'}: {visible(tool)}, {found}"
+                ended = "" if result.exit_code is None else f"exit code {result.exit_code}"
+                facts = filter(None, (tool, result_words(tool, result), ended))
+                words = f"{'Failed' if result.error else 'Done'}: {visible(', '.join(facts))}"
             case ConfirmationRequestedEvent(request=request):
                 self._questions.put_nowait(request.id)
                 return
@@ -210,4 +229,5 @@ def _show(confirmation: Confirmation) -> None:
 
 
 def _print(text: str, end: str = "\n") -> None:
-    print(text, end=end, flush=True)
+    with suppress(OSError):  # the terminal itself may be what is gone
+        print(text, end=end, flush=True)

@@ -25,8 +25,6 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
-from ollm_tui.runtime.checks import examine
-from ollm_tui.runtime.policy_text import policy_lines
 from ollm_tui.tui.bindings import key_errors
 from ollm_tui.tui.controllers.commands_controller import CommandsController, DetachedJobs
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsController
@@ -247,6 +245,9 @@ class RuntimeController:
 
     async def _report(self, subject: Literal["policy", "doctor"]) -> None:
         """Show a report in the conversation, which it does not become a part of."""
+        from ollm_tui.runtime.checks import examine  # neither is needed for a start
+        from ollm_tui.runtime.policy_text import policy_lines
+
         self._reports += 1
         configuration = self._core.configuration
         if subject == "policy":
