@@ -25,7 +25,7 @@ NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
 """Variables with our prefix that are not settings."""
 
 NOT_FOR_REPOSITORIES = frozenset(
-    {"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys", "terminal", "models"}
+    {"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys", "terminal", "models", "mcp"}
 )
 """Keys that a repository's file may not set: they could leak secrets or loosen something."""
 
@@ -256,7 +256,7 @@ class _Layers:
     def add(self, tables: Mapping[str, JsonValue], source: str, text: str = "") -> None:
         """Merge the keys that are valid by themselves; the others become errors."""
         for key, value in tables.items():
-            if key in ("policy", "hooks"):
+            if key in ("policy", "hooks", "mcp"):
                 continue  # read by themselves: an error in the policy denies everything, one in a hook is its own
             if not isinstance(value, dict) or key not in Settings.model_fields or key == "keys":
                 if self._is_valid({key: value}, source, text):

@@ -41,7 +41,14 @@ def run(folder: Path, *command: str, **environment: str) -> str:
 
 
 def test_there_is_a_page_for_each_thing_to_add() -> None:
-    assert PAGES == ["extending/hook", "extending/pane", "extending/provider", "extending/theme", "extending/tool"]
+    assert PAGES == [
+        "extending/hook",
+        "extending/mcp",
+        "extending/pane",
+        "extending/provider",
+        "extending/theme",
+        "extending/tool",
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ollm_tui.agent.events import AttachedEvent, AttachedImage, CompactedEvent, Event, NoticeEvent
@@ -32,6 +32,8 @@ class Sources:
     hooks: TurnHooks | None = None
     commands: PromptCommands | None = None
     """Expands a message that is a command that people keep as a file."""
+    join_tools: Callable[[AbortSignal], Awaitable[None]] | None = None
+    """Offers tools that have come, between two turns: a request's beginning must stay as it was."""
 
 
 class Attachments:
@@ -51,6 +53,7 @@ class Attachments:
         self._hooks = sources.hooks
         self._recall = sources.recall
         self._instructions = sources.instructions
+        self._join_tools = sources.join_tools
         self._references = sources.references or ReferenceReader(executor)
         self._on_first_message = on_first_message
         self.unread = ""
@@ -73,6 +76,8 @@ class Attachments:
 
     async def before_turn(self, signal: AbortSignal) -> None:
         """Add what belongs before the turn's first request."""
+        if self._join_tools is not None:
+            await self._join_tools(signal)
         await self._begin_session(signal)
         await self._instruct(signal)
         await self.read_references(signal)

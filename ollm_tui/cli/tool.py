@@ -93,7 +93,7 @@ async def _describe(given: Namespace) -> int:
 async def _call_one(given: Namespace, arguments: JsonValue) -> int:
     async with core_for_command(options_of(given), _attendance(given), hint=HINT) as core:
         with _interruptible() as signal:
-            result = await core.executor.execute(given.name, arguments, signal, origin=Origin.USER)
+            result = await _execute(core, given.name, arguments, signal)
         print_json(result_line(result))
         if signal.aborted:
             raise CommandInterruptedError
@@ -123,7 +123,17 @@ async def _answer_rows(core: Core, lines: AsyncGenerator[str], signal: AbortSign
 async def _call_row(core: Core, row: BatchRow, signal: AbortSignal) -> ToolResult:
     if row.error is not None:
         return ToolResult.of_failure(InvalidArguments(f"{row.error}: give an object with name and arguments."))
-    return await core.executor.execute(row.name, row.arguments, signal, origin=Origin.USER)
+    return await _execute(core, row.name, row.arguments, signal)
+
+
+async def _execute(core: Core, name: str, arguments: JsonValue, signal: AbortSignal) -> ToolResult:
+    """Run a call; the first one of an MCP server's tool waits for the servers."""
+    if core.mcp is not None and name.startswith("mcp__"):
+        try:
+            await core.mcp.join(signal)
+        except OperationCancelled as cancelled:
+            return ToolResult.of_failure(cancelled)
+    return await core.executor.execute(name, arguments, signal, origin=Origin.USER)
 
 
 @contextmanager

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         FileTooLarge as FileTooLarge, FileWriteFailed as FileWriteFailed, GlobFailed as GlobFailed,
         GrepFailed as GrepFailed, HttpFailure as HttpFailure, Internal as Internal,
         InvalidArguments as InvalidArguments, InvalidPath as InvalidPath, IsADirectory as IsADirectory,
-        LsFailed as LsFailed, MemoryFailed as MemoryFailed, NoPermission as NoPermission, NoSpace as NoSpace,
+        LsFailed as LsFailed, McpFailed as McpFailed, MemoryFailed as MemoryFailed, NoPermission as NoPermission,
+        NoSpace as NoSpace,
         NotADirectory as NotADirectory, OperationCancelled as OperationCancelled, PolicyDenied as PolicyDenied,
         SandboxUnavailable as SandboxUnavailable, SearchFailed as SearchFailed,
         ShellExecutionFailed as ShellExecutionFailed, ShellIdleTimeout as ShellIdleTimeout,
@@ -74,7 +75,7 @@ _EXPORTS = {
         BinaryFile ConfirmationCancelled ConfirmationDenied ConfirmationTimeout EditNoChange EditTargetAmbiguous
         EditTargetNotFound EncodingFailure FetchFailed FetchTimeout FileChanged FileEditFailed FileExists
         FileNotFound FileReadFailed FileTooLarge FileWriteFailed GlobFailed GrepFailed HttpFailure Internal
-        InvalidArguments InvalidPath IsADirectory LsFailed MemoryFailed NoPermission NoSpace NotADirectory
+        InvalidArguments InvalidPath IsADirectory LsFailed McpFailed MemoryFailed NoPermission NoSpace NotADirectory
         OperationCancelled PolicyDenied SandboxUnavailable SearchFailed ShellExecutionFailed ShellIdleTimeout
         ShellTimeout StorageFailed TaskFailed TodoFailed ToolFailure ToolNotFound ToolTimeout UrlNotAllowed
     """,

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollm_tui import __version__
 from ollm_tui.config import user_config_path
@@ -27,6 +29,9 @@ from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import Configuration, ConfigurationError, configure
 from ollm_tui.runtime.model_provider import ollama_host, probe_servers, probe_targets, probing_allowed
 from ollm_tui.runtime.plugins import load_registry
+
+if TYPE_CHECKING:
+    from ollm_tui.agent.mcp.settings import McpSettings
 
 OPTIONAL_PROGRAMS = {
     "git": "without it, ignore rules come from .gitignore files alone",
@@ -104,12 +109,24 @@ def _check_configuration(configuration: Configuration, theme_errors: Iterable[ob
     if configuration.hooks.hooks:
         names = ", ".join(f"{hook.name} ({hook.event})" for hook in configuration.hooks.hooks)
         yield Check("hooks", CheckStatus.OK, visible(names))
+    if configuration.mcp is not None:
+        yield from _check_mcp(configuration.mcp)
     match configuration.trust:
         case TrustState.UNTRUSTED | TrustState.CHANGED:
             state = f"{REPOSITORY_CONFIG} is {configuration.trust.value}: it does not count until `ollm-tui trust`"
             yield Check("repository", CheckStatus.NOTE, state)
         case TrustState.TRUSTED | TrustState.NO_FILE:
             yield Check("repository", CheckStatus.OK, configuration.trust.value)
+
+
+def _check_mcp(settings: McpSettings) -> Generator[Check]:
+    for finding in settings.findings:
+        yield Check("mcp", CheckStatus.ERROR, finding)
+    if find_spec("mcp") is None:
+        yield Check("mcp", CheckStatus.ERROR, "not installed. Run: pip install 'ollm-tui[mcp]'")
+    elif settings.servers:
+        names = ", ".join(settings.servers)
+        yield Check("mcp", CheckStatus.OK, f"{names}; none was started: `ollm-tui mcp test NAME` tries one")
 
 
 def _check_programs(workspace: Path) -> Generator[Check]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -34,6 +35,9 @@ from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSourc
 from ollm_tui.core.sandbox.engines import SandboxMode, SandboxSettings
 from ollm_tui.core.sandbox.layout import IMAGE, CageLimits
 from ollm_tui.options import Options
+
+if TYPE_CHECKING:
+    from ollm_tui.agent.mcp.settings import McpSettings
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
 
@@ -70,6 +74,8 @@ class Configuration:
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     """Where commands run that were allowed; a repository has no say in it."""
     hooks: HookSettings = field(default_factory=HookSettings)
+    mcp: McpSettings | None = None
+    """The person's MCP servers; None where they have none."""
 
     @property
     def settings(self) -> Settings:
@@ -126,7 +132,9 @@ def configure(options: Options) -> Configuration:
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
     sandbox = _sandbox([each.document.sandbox for each in files.documents])
     hooks = _hooks(loaded, workspace.root, trusted)
-    return Configuration(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks)
+    return Configuration(
+        *(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks, _mcp(loaded))
+    )
 
 
 def deny_everything() -> PolicySources:
@@ -206,6 +214,15 @@ def _hooks(loaded: LoadedConfig, root: Path, trusted: TrustStore) -> HookSetting
     file = loaded.repository_file
     theirs = with_scripts_checked(read_hooks(file.tables, file.text, str(file.path)), root, trusted)
     return HookSettings((*own.hooks, *theirs.hooks), (*own.findings, *theirs.findings))
+
+
+def _mcp(loaded: LoadedConfig) -> McpSettings | None:
+    file = loaded.user_file
+    if file is None or "mcp" not in file.tables:
+        return None
+    from ollm_tui.agent.mcp.settings import read_mcp  # without servers nobody waits for it
+
+    return read_mcp(file.tables, file.text, str(file.path))
 
 
 def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollm_tui.agent.hooks.entries import HookSettings
 from ollm_tui.agent.hooks.hooks import Hooks
@@ -51,6 +52,9 @@ from ollm_tui.runtime.configuration import Configuration
 from ollm_tui.runtime.disk_bounds import OutputBound, bound_sessions
 from ollm_tui.runtime.plugins import load_registry
 
+if TYPE_CHECKING:
+    from ollm_tui.agent.mcp.servers import McpServers
+
 log = logging.getLogger(__name__)
 
 UNATTENDED_CONFIRM_SECONDS = 60.0
@@ -91,6 +95,8 @@ class Core:
     browser: BrowserSession
     undo: Undo
     hooks: Hooks
+    mcp: McpServers | None = None
+    """The MCP servers; None where the person has none."""
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
 
@@ -169,6 +175,7 @@ async def open_core(
     if not judging_only:
         notices += await asyncio.to_thread(_prepare_undo, undo)
     hooks = Hooks(configuration.hooks, root)
+    mcp = _mcp_servers(configuration, registry, attendance)
     options = ExecutorOptions(outputs=outputs, nobody_hint=hint, journal=undo.journal)
     executor = _executor(configuration, attendance, registry, context, options, audit, uses)
     core = Core(
@@ -187,7 +194,8 @@ async def open_core(
         browser=browser,
         undo=undo,
         hooks=hooks,
-        notices=(*notices, *plugin_errors, *configuration.hooks.findings),
+        mcp=mcp,
+        notices=(*notices, *plugin_errors, *configuration.hooks.findings, *(mcp.settings.findings if mcp else ())),
     )
     core.use_hooks(configuration.hooks)
     try:
@@ -196,6 +204,8 @@ async def open_core(
         core.wait_less()
         report = report or log.warning
         await browser.aclose()
+        if mcp is not None:
+            await mcp.aclose()
         for text in await _end_commands(hub):
             report(text)
         await executor.settle_journal()
@@ -261,6 +271,15 @@ def _executor(
             clock=context.clock,
         ),
     )
+
+
+def _mcp_servers(configuration: Configuration, registry: ToolRegistry, attendance: Attendance) -> McpServers | None:
+    if configuration.mcp is None:
+        return None
+    from ollm_tui.agent.mcp.servers import McpServers  # without servers nobody waits for it
+
+    root = configuration.workspace.root
+    return McpServers(configuration.mcp, registry, root, wait_for_all=attendance is not Attendance.PERSON)
 
 
 def _prepare_disk(store: Store, clock: Clock, bound: OutputBound) -> list[str]:

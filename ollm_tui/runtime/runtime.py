@@ -150,6 +150,9 @@ async def open_runtime(
         hooks = TurnHooks(core.hooks, lambda words: stream.publish(NoticeEvent(text=words)))
         core.hooks.session = lambda: SessionFacts(session.now.id, str(session.log.path))
         core.hooks.tell = lambda words: stream.publish(NoticeEvent(text=words))
+        if core.mcp is not None:
+            core.mcp.tell = lambda words: _later(stream.publish, NoticeEvent(text=words))
+            core.mcp.start()
         stack.push_async_callback(hooks.at_end)
         if attended:
             stack.callback(hooks.watch(core.bus))
@@ -165,6 +168,7 @@ async def open_runtime(
                 _references(chosen.provider, core),
                 hooks,
                 PromptCommands(core.executor, lambda: prompt_files(core)),
+                core.mcp.join if core.mcp is not None else None,
             ),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),

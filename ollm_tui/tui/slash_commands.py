@@ -112,6 +112,7 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
         SlashCommand(
             "export", "Write this session as Markdown to a new file", lambda path: handle(ExportSession(path)), "[FILE]"
         ),
+        SlashCommand("mcp", "The MCP servers, and the tools they give", lambda _: handle(ShowReport("mcp"))),
         SlashCommand("policy", "The policy in force, rule by rule", lambda _: handle(ShowReport("policy"))),
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand(

@@ -31,7 +31,7 @@ ShellIdleTimeoutError TIMEOUT, ToolTimeoutError TIMEOUT, HttpError HTTP_ERROR, F
 FetchTimeoutError TIMEOUT, UrlNotAllowedError URL_NOT_ALLOWED, SearchError SEARCH_ERROR, MemoryError MEMORY_ERROR,
 TodoError TODO_ERROR, StorageError STORAGE_ERROR, PolicyDeniedError POLICY_DENIED, ConfirmationDenied USER_DENIED,
 ConfirmationTimeout CONFIRMATION_TIMEOUT, ConfirmationCancelled CANCELLED, OperationCancelled CANCELLED,
-SandboxUnavailableError SANDBOX_UNAVAILABLE, TaskError TASK_FAILED, InternalError INTERNAL
+SandboxUnavailableError SANDBOX_UNAVAILABLE, TaskError TASK_FAILED, McpError MCP_ERROR, InternalError INTERNAL
 """
 """The contract's table, row by row."""
 

@@ -204,6 +204,10 @@ class TaskFailed(ToolFailure, type="TaskError", code="TASK_FAILED"):
     """A sub-agent came to no result; says why, and what it had said."""
 
 
+class McpFailed(ToolFailure, type="McpError", code="MCP_ERROR"):
+    """An MCP server that is not there, or one that says that its tool failed."""
+
+
 class OperationCancelled(ToolFailure, type="OperationCancelled", code="CANCELLED"):
     """The work was given up; `partial` is what it had produced (001 R12.4)."""
 

@@ -24,7 +24,7 @@ from ollm_tui.core.policy.shell.shell_line import analyse
 from ollm_tui.core.policy.shell.words import SimpleCommand
 from ollm_tui.core.storage.background import BackgroundWriter
 from ollm_tui.core.storage.store import Schema, Store
-from ollm_tui.core.tools.base import Effect
+from ollm_tui.core.tools.base import Effect, ToolGroup
 
 FILE_PARAMETERS = {"edit_file": ("path",), "write_file": ("path",), "move_file": ("from", "to")}
 """Tools whose calls can be remembered, and the parameters that name what they touch."""
@@ -59,6 +59,8 @@ class RememberOffer:
         """The wording of the offer."""
         if self.rule is None:
             return self.session_only or "\n".join(self.patterns)
+        if not self.rule.conditions:
+            return f"every call of {self.rule.tool}"
         signs = {operator: sign for sign, operator in _OPERATORS.items()}
         named = " and ".join(
             f"{condition.param} {signs[condition.operator]} {json.dumps(condition.value, ensure_ascii=False)}"
@@ -69,7 +71,7 @@ class RememberOffer:
     @property
     def editable(self) -> bool:
         """Whether a person may change the wording: a rule about files or a single pattern."""
-        return self.rule is not None or len(self.patterns) == 1
+        return bool(self.rule.conditions) if self.rule is not None else len(self.patterns) == 1
 
     def reworded(self, wording: str) -> RememberOffer:
         """Return the offer in the person's wording; raises ValueError where it is invalid."""
@@ -157,7 +159,11 @@ class ApprovalStore:
         return tuple(found)
 
     def _proposal(self, engine: PolicyEngine, call: JudgedCall, explanation: Explanation) -> RememberOffer | None:
-        if explanation.decision is not Decision.ASK or call.floors or call.tool.dangerous or call.tool.plugin:
+        if explanation.decision is not Decision.ASK or call.floors or call.tool.dangerous:
+            return None
+        if call.tool.group is ToolGroup.MCP:  # bound to its definition: a changed one asks all the same
+            return RememberOffer(rule=PolicyRule(tool=call.tool.name, action=Decision.ALLOW))
+        if call.tool.plugin:
             return None
         if not call.inside_workspace:
             return None

@@ -23,6 +23,7 @@ from ollm_tui.core.policy.rules import (
     RuleSource,
     ToolPolicy,
     apply_mode,
+    mcp_server_of,
     tool_names,
 )
 from ollm_tui.core.tools.base import AnyTool, Effect
@@ -300,12 +301,13 @@ class PolicyEngine:
 def _why_removed(tool: AnyTool, layer: ToolPolicy) -> str | None:
     """Return why layer 1 removes a tool: deny beats allow, a non-empty allow excludes the rest."""
     name, group = tool.name, tool.group.value
-    if name in _named(layer.deny):
+    names = {name, mcp_server_of(name) or name}
+    if names & _named(layer.deny):
         return f"{name} is in the deny list of [tools]"
     if group in layer.groups.deny:
         return f"the group {group} is in the deny list of [tools]"
     closed = bool(layer.allow or layer.groups.allow)
-    if closed and name not in _named(layer.allow) and group not in layer.groups.allow:
+    if closed and not names & _named(layer.allow) and group not in layer.groups.allow:
         return f"{name} is not in the allow list of [tools]"
     return None
 

@@ -123,6 +123,8 @@ class _Linter:
             yield self._found(LintFindingKind.UNKNOWN_TOOL, self._unknown(rule.tool), where)
 
     def _resolves(self, name: str) -> bool:
+        if name.startswith("mcp__"):  # what servers offer is known only while they run
+            return True
         return any(each in self._known or each in LATER_TOOLS for each in tool_names(name))
 
     def _unknown(self, name: str) -> str:

@@ -10,7 +10,16 @@ from typing import TypeAlias
 from pydantic import JsonValue
 
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.policy.rules import ANY_TOOL, Decision, Operator, PolicyCondition, PolicyRule, RuleSource, tool_names
+from ollm_tui.core.policy.rules import (
+    ANY_TOOL,
+    Decision,
+    Operator,
+    PolicyCondition,
+    PolicyRule,
+    RuleSource,
+    mcp_server_of,
+    tool_names,
+)
 
 MAX_SUBJECT = 65_536
 """Characters of a value that `matches` searches; beyond that an allow does not match, a deny or ask does."""
@@ -268,6 +277,11 @@ def first_match(rules: tuple[CompiledRule, ...], values: ConditionValues) -> Com
     return None
 
 
+def _names_of(tool: str) -> tuple[str, ...]:
+    server = mcp_server_of(tool)
+    return (tool, ANY_TOOL) if server is None else (tool, server, ANY_TOOL)
+
+
 class RuleSet:
     """The rules of one source, indexed by tool and compiled once."""
 
@@ -289,8 +303,8 @@ class RuleSet:
         self._possible: dict[tuple[str, tuple[str, ...]], tuple[CompiledRule, ...]] = {}
 
     def deciding(self, tool: str, values: ConditionValues) -> CompiledRule | None:
-        """Return the tool's first rule that matches, else the first `*` rule that does."""
-        for name in (tool, ANY_TOOL):
+        """Return the tool's first rule that matches, else that of its MCP server, else the first `*` rule that does."""
+        for name in _names_of(tool):
             quick = self._quick_tests.get(name)
             if quick is None:
                 continue
@@ -318,7 +332,7 @@ class RuleSet:
 
     def for_tool(self, tool: str) -> list[CompiledRule]:
         """Return all rules that could decide about the tool, its own first."""
-        return [*self._by_tool.get(tool, ()), *self._by_tool.get(ANY_TOOL, ())]
+        return [rule for name in _names_of(tool) for rule in self._by_tool.get(name, ())]
 
     def with_condition_on(self, tool: str, param: str) -> tuple[CompiledRule, ...]:
         """Return the rules of `for_tool` that have a condition on the parameter."""

@@ -158,6 +158,11 @@ def tool_names(name: str) -> tuple[str, ...]:
     return POLICY_NAMES.get(name, (name,))
 
 
+def mcp_server_of(tool: str) -> str | None:
+    """Return the name by which a policy means all tools of an MCP server: `mcp__SERVER`; None for other tools."""
+    return "__".join(tool.split("__")[:2]) if tool.startswith("mcp__") and tool.count("__") > 1 else None
+
+
 class ToolFilter(PolicyTable):
     """Names or groups of tools."""
 

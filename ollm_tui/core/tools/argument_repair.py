@@ -86,6 +86,8 @@ def _repair_object(arguments: JsonObject, schema: JsonObject, notes: list[str], 
     for name, value in named.items():
         if name in properties:
             result[name] = _repair_value(value, properties[name], notes, f"{where}{name}")
+        elif schema.get("additionalProperties"):  # of a stranger's schema: ours take none
+            result[name] = value
         else:
             notes.append(f"unknown parameter {where}{name} was dropped")
     return result

@@ -38,6 +38,7 @@ class ToolGroup(StrEnum):
     NET = "net"
     SYSTEM = "system"
     GIT = "git"
+    MCP = "mcp"
 
 
 class Effect(StrEnum):

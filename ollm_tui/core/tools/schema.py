@@ -119,6 +119,8 @@ def compact_schema(model: type[BaseModel]) -> JsonObject:
     Optional means "not required", which small models understand.
     """
     raw: JsonObject = model.model_json_schema(by_alias=True)
+    if getattr(model, "given_schema", None) is not None:
+        return raw  # a stranger's: what its words mean to its tool is not ours to say
     definitions = raw.get("$defs")
     defs = definitions if isinstance(definitions, dict) else {}
     schema = _compact(raw, defs, ())

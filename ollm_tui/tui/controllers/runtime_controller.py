@@ -53,6 +53,8 @@ from ollm_tui.tui.values import (
 
 log = logging.getLogger(__name__)
 
+NO_SERVERS = "There are no MCP servers. `ollm-tui help extending` says how to name one."
+
 PIECE = 250
 """Entries of an earlier conversation that are shown at once, so that keys are taken in between."""
 
@@ -243,7 +245,7 @@ class RuntimeController:
             case _:
                 log.warning("no controller takes %s", type(intent).__name__)
 
-    async def _report(self, subject: Literal["policy", "doctor"]) -> None:
+    async def _report(self, subject: Literal["policy", "doctor", "mcp"]) -> None:
         """Show a report in the conversation, which it does not become a part of."""
         from ollm_tui.runtime.checks import examine  # neither is needed for a start
         from ollm_tui.runtime.policy_text import policy_lines
@@ -256,6 +258,9 @@ class RuntimeController:
             mode, rules = self._core.executor.mode.value, sum(line.startswith("[[rules]]") for line in lines)
             head = f"The policy in mode {mode}: {rules} rules (^O unfolds); approvals of this session come on top."
             note = NoteEntry(f"report-{self._reports}", head, body="\n".join(lines))
+        elif subject == "mcp":
+            lines = await asyncio.to_thread(self._core.mcp.report) if self._core.mcp is not None else [NO_SERVERS]
+            note = NoteEntry(f"report-{self._reports}", "\n".join(lines))
         else:
             themes = await asyncio.to_thread(load_themes)
             checks = await examine(configuration.options, themes.errors)

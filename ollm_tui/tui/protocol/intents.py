@@ -167,9 +167,9 @@ class ExportSession(SessionIntent):
 
 @dataclass
 class ShowReport(Intent):
-    """Show the policy in force, or what works on this machine."""
+    """Show the policy in force, what works on this machine, or the MCP servers."""
 
-    subject: Literal["policy", "doctor"]
+    subject: Literal["policy", "doctor", "mcp"]
 
 
 @dataclass

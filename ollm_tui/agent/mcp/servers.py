@@ -1,0 +1,216 @@
+"""The MCP servers of this process: connected in the background; their tools join when the person next speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+
+from ollm_tui.agent.mcp.approved import ApprovedTools, digest_of
+from ollm_tui.agent.mcp.host import McpHost
+from ollm_tui.agent.mcp.settings import McpServer, McpSettings
+from ollm_tui.agent.mcp.tools import McpTool, build_tools
+from ollm_tui.agent.token_estimate import estimated_tokens
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import McpFailed
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.base.results import JsonObject, UpdateOutput
+from ollm_tui.core.tools.registry import ALIASES, ToolRegistry, folded_name
+from ollm_tui.core.tools.schema import function_schema
+from ollm_tui.mcp_host.frames import Answer, Asked, Connected, Lost, Result, ToolDefinition
+
+log = logging.getLogger(__name__)
+
+NOT_INSTALLED = "MCP is not installed. Run: pip install 'ollm-tui[mcp]'"
+
+
+class ServerState(StrEnum):
+    """Whether a server is there."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    LOST = "not there"
+
+
+@dataclass
+class ServerStatus:
+    """What is known of a server."""
+
+    server: McpServer
+    state: ServerState = ServerState.CONNECTING
+    reason: str = ""
+    """Why it is not there."""
+    title: str = ""
+    protocol: str = ""
+    definitions: tuple[ToolDefinition, ...] = ()
+    left_out: tuple[str, ...] = ()
+    tools: tuple[McpTool, ...] = ()
+    """The tools that the model is offered."""
+    changed: bool = False
+    """Whether its tools are others than those that are offered."""
+
+    @property
+    def tokens(self) -> int:
+        """What its tools take of each request."""
+        return sum(estimated_tokens(json.dumps(function_schema(tool))) for tool in self.tools)
+
+
+class McpServers:
+    """All servers of the configuration; nothing is started before `start`, and never without servers."""
+
+    def __init__(
+        self,
+        settings: McpSettings,
+        registry: ToolRegistry,
+        workspace: Path,
+        *,
+        wait_for_all: bool = False,
+        approved: ApprovedTools | None = None,
+    ) -> None:
+        """`wait_for_all` is for a program whose first message is its only one."""
+        self.settings = settings
+        self.tell: Callable[[str], object] = log.warning
+        """Takes sentences for the person."""
+        self.approved = approved or ApprovedTools()
+        self._registry = registry
+        self._workspace = workspace
+        self._wait_for_all = wait_for_all
+        self._statuses = {name: ServerStatus(server) for name, server in settings.servers.items()}
+        self._host: McpHost | None = None
+        self._news = asyncio.Event()
+        self._starting: asyncio.Task[None] | None = None
+
+    def statuses(self) -> list[ServerStatus]:
+        """Return what is known of each server, in the order of the configuration."""
+        return list(self._statuses.values())
+
+    def report(self) -> list[str]:
+        """Return what a person should know of all servers, line by line. Counts tokens: not on the event loop."""
+        return [line for status in self.statuses() for line in self._described(status)]
+
+    def start(self) -> None:
+        """Connect all servers in the background."""
+        if self._statuses and self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+
+    async def join(self, signal: AbortSignal) -> None:
+        """Offer the tools that have come, and no longer those that are gone; wait where a server is required."""
+        self.start()
+        waited = [one for one in self._statuses.values() if one.server.entry.required or self._wait_for_all]
+        while any(one.state is ServerState.CONNECTING for one in waited):
+            self._news.clear()
+            await signal.guard(self._news.wait())
+        for status in self._statuses.values():
+            if status.changed:
+                self._offer(status)
+
+    async def reconnect(self, name: str) -> None:
+        """Connect one server anew. Raises KeyError for an unknown one."""
+        status = self._statuses[name]
+        status.state, status.reason = ServerState.CONNECTING, ""
+        await self._connect(status)
+
+    async def aclose(self) -> None:
+        """End all servers."""
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        if self._host is not None:
+            await self._host.aclose()
+
+    # -- for calls ---------------------------------------------------------------------------------------------------
+
+    async def call(self, tool: McpTool, arguments: JsonObject, update: UpdateOutput | None) -> Result:
+        """Call a tool on its server. Raises McpFailed, ToolTimeout."""
+        if self._host is None:
+            raise McpFailed(f"The MCP server {tool.server.name} is not there.")
+        return await self._host.call(tool.server.name, tool.definition.name, arguments, update)
+
+    def why_ask(self, tool: McpTool) -> str:
+        """Return why a call has to ask whatever rules say: its definition is not one that a person has approved."""
+        return self.approved.why_not(tool.name, tool.server.identity, self._definition_now(tool))
+
+    def difference(self, tool: McpTool) -> str:
+        """Return what a person should see of its definition."""
+        return self.approved.difference(tool.name, self._definition_now(tool))
+
+    def fingerprint(self, tool: McpTool) -> str:
+        """Return what a yes is bound to."""
+        return f"{tool.server.identity} {digest_of(self._definition_now(tool))}"
+
+    async def approve(self, tool: McpTool) -> None:
+        """Approve the definition that its server gives now. Raises OSError, ValueError."""
+        definition = self._definition_now(tool)
+        await asyncio.to_thread(self.approved.approve, tool.server.identity, [(tool.name, definition)])
+
+    def _definition_now(self, tool: McpTool) -> ToolDefinition:
+        """Return what its server says of it now: it may have changed since the tool was offered."""
+        now = self._statuses[tool.server.name].definitions
+        return next((one for one in now if one.name == tool.definition.name), tool.definition)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        if find_spec("mcp") is None:
+            for status in self._statuses.values():
+                self._hear(Lost(server=status.server.name, reason=NOT_INSTALLED))
+            return
+        await asyncio.to_thread(self.approved.read)
+        if self.approved.fault:
+            self.tell(f"Every call of an MCP server asks: {self.approved.fault}")
+        self._host = McpHost(self._hear, self._ask)
+        for status in self._statuses.values():
+            await self._connect(status)
+
+    async def _connect(self, status: ServerStatus) -> None:
+        assert self._host is not None
+        try:
+            await self._host.connect(status.server.spec(self._workspace))
+        except (ValueError, OSError) as error:
+            self._hear(Lost(server=status.server.name, reason=str(error)))
+
+    def _hear(self, report: Connected | Lost) -> None:
+        status = self._statuses[report.server]
+        match report:
+            case Connected():
+                status.state, status.reason = ServerState.CONNECTED, ""
+                status.title, status.protocol = visible(report.title), report.protocol
+                status.changed = status.changed or status.definitions != report.tools or not status.tools
+                status.definitions, status.left_out = report.tools, tuple(map(visible, report.left_out))
+            case Lost(reason=reason):
+                status.state, status.reason = ServerState.LOST, visible(reason)
+                self.tell(f"The MCP server {status.server.name} is not there: {status.reason}. /mcp says more.")
+        self._news.set()
+
+    def _offer(self, status: ServerStatus) -> None:
+        """Replace a server's tools by those that it has now."""
+        for tool in status.tools:
+            self._registry.unregister(tool.name)
+        taken = {folded_name(name) for name in (*ALIASES, *(tool.name for tool in self._registry.list()))}
+        built = build_tools(status.server, status.definitions, self, taken)
+        status.tools, status.changed = built.tools, False
+        status.left_out = (*status.left_out, *built.left_out)
+        for tool in built.tools:
+            self._registry.register(tool)
+
+    def _described(self, status: ServerStatus) -> Generator[str]:
+        server = status.server
+        if status.state is not ServerState.CONNECTED:
+            yield f"{server.name}: {status.state.value}{f': {status.reason}' if status.reason else ''}"
+            yield f"  {server.address}; what it wrote to stderr: {server.stderr}"
+            return
+        offered = f"{len(status.tools)} tools, about {status.tokens:,} tokens a request"
+        yield f"{server.name}: {status.state.value} ({status.title}), {offered}"
+        for tool in status.tools:
+            why = self.why_ask(tool)
+            yield f"  {tool.name}{f' (asks: {why})' if why else ''}"
+        for words in (*status.left_out, *(["its tools join with your next message"] if status.changed else [])):
+            yield f"  {words}"
+
+    async def _ask(self, asked: Asked) -> Answer:
+        return Answer(id=asked.id, action="decline")
