@@ -44,8 +44,6 @@ QUIET_SECONDS = 0.3
 """How long a server's list must stand before it is read again."""
 
 _HTTP_READ_SECONDS = 300.0
-_END_SECONDS = 0.3
-"""Within which a process that closed its output has an exit code."""
 
 Tell = Callable[[Frame], Awaitable[None]]
 Ask = Callable[[Asked], Awaitable[types.ElicitResult]]
@@ -117,8 +115,6 @@ class Connection:
                         client = await stack.enter_async_context(self._new_client(self._ended))
                         listed = await self._list(client)
                 except Exception:
-                    # It may have ended by itself, and is ended now where it has not.
-                    await asyncio.wait({self._ended}, timeout=_END_SECONDS)
                     reason = self._ended.result() if self._ended.done() else ""
                     raise
                 ready.set_result(client)

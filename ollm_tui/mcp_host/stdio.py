@@ -56,14 +56,16 @@ async def stdio_server(server: ServerSpec, on_end: Callable[[str], None]) -> Asy
     )
     incoming, to_session = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    closing = asyncio.Event()
     tasks = [
-        asyncio.ensure_future(_receive(process, incoming, on_end)),
+        asyncio.ensure_future(_receive(process, incoming, lambda reason: closing.is_set() or on_end(reason))),
         asyncio.ensure_future(_send(process, from_session)),
         asyncio.ensure_future(_keep_stderr(process, Path(server.stderr) if server.stderr else None)),
     ]
     try:
         yield to_session, outgoing
     finally:
+        closing.set()
         await _end(process)
         for task in tasks:
             task.cancel()
@@ -75,11 +77,10 @@ async def stdio_server(server: ServerSpec, on_end: Callable[[str], None]) -> Asy
 async def _receive(
     process: Process,
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
-    on_end: Callable[[str], None],
+    on_end: Callable[[str], object],
 ) -> None:
     """Pass on each line that is a message; what else a server prints there is skipped."""
     assert process.stdout is not None
-    reason = ""
     async with incoming:
         try:
             while line := await process.stdout.readline():
@@ -87,13 +88,13 @@ async def _receive(
                     text = line.decode("utf-8", "replace")
                     await incoming.send(SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False)))
         except ValueError:
-            reason = f"it sent a line of more than {MAX_LINE:,} bytes"
+            on_end(f"it sent a line of more than {MAX_LINE:,} bytes")
+            return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # the session is gone
-    if not reason:
+        # Before the session hears of it: it would take the end for an error of its own.
         code = await _exit_code(process, _WAIT_FOR_EXIT)
-        reason = "it closed its output" if code is None else f"it ended with {_words(code)}"
-    on_end(reason)
+        on_end("it closed its output" if code is None else f"it ended with {_words(code)}")
 
 
 async def _send(process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
