@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +13,8 @@ import httpx2
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ollm_tui.mcp_host.frames import (
     MAX_RESULT,
@@ -61,6 +62,7 @@ class Connection:
         self._ended: asyncio.Future[str] | None = None
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._relisting: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._task = asyncio.ensure_future(self._hold())
 
     async def close(self) -> None:
@@ -119,14 +121,17 @@ class Connection:
                     raise
                 ready.set_result(client)
                 await self._tell(listed)
+                if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    self._listening = asyncio.ensure_future(self._listen(client))
                 reason = await self._ended
         except TimeoutError:
             reason = reason or f"it did not answer within {self.server.connect_timeout:g} s"
         except (MCPError, ValueError, RuntimeError, OSError, ExceptionGroup, httpx2.HTTPError) as error:
             reason = reason or reason_of(error)
         finally:
-            if self._relisting is not None:
-                self._relisting.cancel()
+            for task in (self._relisting, self._listening):
+                if task is not None:
+                    task.cancel()
             if not ready.done():
                 ready.set_exception(ConnectionError(reason or "it is being closed"))
                 ready.exception()  # whoever waits for it takes it; nobody has to
@@ -141,12 +146,10 @@ class Connection:
         server = self.server
         transport = _http(server) if server.url else stdio_server(server, on_end)
         # A process that does not know the newer question may take 10 s to say nothing to it.
-        mode = server.protocol or ("auto" if server.url else "legacy")
-        if mode in HANDSHAKE_PROTOCOL_VERSIONS:
-            mode = "legacy"
+        newer = server.protocol in MODERN_PROTOCOL_VERSIONS if server.protocol else bool(server.url)
         return Client(
             transport,
-            mode=mode,
+            mode="auto" if newer else "legacy",
             client_info=self._info,
             message_handler=self._heard,
             elicitation_callback=self._elicit,
@@ -188,6 +191,13 @@ class Connection:
         changed = isinstance(message, types.ToolListChangedNotification)
         if changed and (self._relisting is None or self._relisting.done()):
             self._relisting = asyncio.ensure_future(self._list_again())
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes where a server does not tell of them by itself."""
+        with suppress(ListenNotSupportedError, MCPError, SubscriptionLost, OSError):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    await self._list_again()
 
     async def _list_again(self) -> None:
         """Read a changed list once the changes rest, however many there are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -202,3 +203,56 @@ async def test_when_the_host_is_killed_calls_fail_and_the_next_one_starts_it_aga
             await call
         assert heard.reason("good") == "the process that holds MCP servers has ended"
         assert await heard.echo("good") == "hello"
+
+
+WEB_SERVER = """
+import sys
+from mcp.server import MCPServer
+
+server = MCPServer("web")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+
+server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+"""
+
+
+async def test_a_server_at_an_address(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = tmp_path / "server.py"
+    program.write_text(WEB_SERVER)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), str(port), stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(SECONDS):
+            while b"running on" not in await process.stderr.readline():
+                pass
+        async with a_host() as heard:
+            await heard.host.connect(ServerSpec(name="web", url=f"http://127.0.0.1:{port}/mcp"))
+            await heard.host.connect(ServerSpec(name="nobody", url="http://127.0.0.1:9/mcp"))
+            await heard.until(lambda: len(heard.reports) == 2)
+            assert heard.tools("web") == ["add"] and "failed" in heard.reason("nobody")
+            assert (await heard.host.call("web", "add", {"a": 1, "b": 2})).text == "3"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_both_eras_of_the_protocol_with_a_server_of_the_index() -> None:
+    async with a_host() as heard:
+        for name, protocol in (("old", ""), ("new", "2026-07-28")):
+            spec = ServerSpec(name=name, command=sys.executable, args=("-m", "mcp_server_time"), protocol=protocol)
+            await heard.host.connect(spec)
+        await heard.until(lambda: len(heard.reports) == 2)
+        for name, protocol in (("old", "2025-11-25"), ("new", "2026-07-28")):
+            report = heard.reports[name]
+            assert isinstance(report, Connected), report
+            assert report.protocol == protocol and heard.tools(name) == ["get_current_time", "convert_time"]
+            told = await heard.host.call(name, "get_current_time", {"timezone": "Asia/Tokyo"})
+            assert not told.is_error and "+09:00" in told.text
