@@ -35,8 +35,8 @@ def run_command(argv: list[str]) -> int:
     given = parse(parser, argv)
     configuration = valid_configuration(options_of(given))
     settings = configuration.mcp or McpSettings()
-    for finding in settings.findings:
-        say(finding)
+    for words in filter(None, (*settings.findings, settings.untrusted)):
+        say(words)
     if given.action == "list":
         for server in settings.servers.values():
             print_json(_listed(server))
@@ -44,7 +44,7 @@ def run_command(argv: list[str]) -> int:
     server = settings.servers.get(given.name)
     if server is None:
         there = ", ".join(settings.servers) or "none"
-        raise UsageError(f"there is no MCP server {visible(given.name)}. In the config file there are: {there}.")
+        raise UsageError(f"there is no MCP server {visible(given.name)}. There are: {there}.")
     action = _test if given.action == "test" else _approve
     return asyncio.run(action(server, configuration.workspace.root, given))
 

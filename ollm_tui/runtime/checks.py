@@ -122,7 +122,9 @@ def _check_configuration(configuration: Configuration, theme_errors: Iterable[ob
 def _check_mcp(settings: McpSettings) -> Generator[Check]:
     for finding in settings.findings:
         yield Check("mcp", CheckStatus.ERROR, finding)
-    if find_spec("mcp") is None:
+    if settings.untrusted:
+        yield Check("mcp", CheckStatus.NOTE, settings.untrusted)
+    if settings.servers and find_spec("mcp") is None:
         yield Check("mcp", CheckStatus.ERROR, "not installed. Run: pip install 'ollm-tui[mcp]'")
     elif settings.servers:
         names = ", ".join(settings.servers)

@@ -131,9 +131,9 @@ def configure(options: Options) -> Configuration:
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
     sandbox = _sandbox([each.document.sandbox for each in files.documents])
-    hooks = _hooks(loaded, workspace.root, trusted)
+    hooks, mcp = _hooks(loaded, workspace.root, trusted), _mcp(loaded, workspace, trusted)
     return Configuration(
-        *(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks, _mcp(loaded))
+        *(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks, mcp)
     )
 
 
@@ -216,13 +216,14 @@ def _hooks(loaded: LoadedConfig, root: Path, trusted: TrustStore) -> HookSetting
     return HookSettings((*own.hooks, *theirs.hooks), (*own.findings, *theirs.findings))
 
 
-def _mcp(loaded: LoadedConfig) -> McpSettings | None:
-    file = loaded.user_file
-    if file is None or "mcp" not in file.tables:
+def _mcp(loaded: LoadedConfig, workspace: Workspace, trusted: TrustStore) -> McpSettings | None:
+    file = loaded.user_file if loaded.user_file is not None and "mcp" in loaded.user_file.tables else None
+    if file is None and not may_be_there(workspace.root / ".mcp.json"):
         return None
-    from ollm_tui.agent.mcp.settings import read_mcp  # without servers nobody waits for it
+    from ollm_tui.agent.mcp.settings import McpSettings, read_mcp, with_workspace  # without servers nobody waits for it
 
-    return read_mcp(file.tables, file.text, str(file.path))
+    own = read_mcp(file.tables, file.text, str(file.path)) if file is not None else McpSettings()
+    return with_workspace(own, workspace, trusted)
 
 
 def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:

@@ -195,7 +195,7 @@ async def open_core(
         undo=undo,
         hooks=hooks,
         mcp=mcp,
-        notices=(*notices, *plugin_errors, *configuration.hooks.findings, *(mcp.settings.findings if mcp else ())),
+        notices=(*notices, *plugin_errors, *configuration.hooks.findings, *_mcp_notices(mcp)),
     )
     core.use_hooks(configuration.hooks)
     try:
@@ -280,6 +280,10 @@ def _mcp_servers(configuration: Configuration, registry: ToolRegistry, attendanc
 
     root = configuration.workspace.root
     return McpServers(configuration.mcp, registry, root, wait_for_all=attendance is not Attendance.PERSON)
+
+
+def _mcp_notices(mcp: McpServers | None) -> tuple[str, ...]:
+    return () if mcp is None else (*mcp.settings.findings, *filter(None, [mcp.settings.untrusted]))
 
 
 def _prepare_disk(store: Store, clock: Clock, bound: OutputBound) -> list[str]:

@@ -56,7 +56,7 @@ def test_what_cannot_be_tried_is_said(config: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().err
     assert "gone is not there: it ended with exit code 1" in said and "no licence" in said
     assert main(["mcp", "test", "other", "-C", str(tmp_path)]) == 2
-    assert "In the config file there are: fake, gone." in capsys.readouterr().err
+    assert "There are: fake, gone." in capsys.readouterr().err
     config.write_text("[mcp.servers.bad]\n")
     assert main(["mcp", "list", "-C", str(tmp_path)]) == 1
     assert "bad is left out: give either command or url" in capsys.readouterr().err

@@ -7,16 +7,22 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from ollm_tui.core.base.app_dirs import line_of_key, state_dir
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.fence.secrets import mask
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.instruction_files import read_instructions
+from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
 from ollm_tui.mcp_host.frames import ServerSpec
 
+WORKSPACE_FILE = ".mcp.json"
 MAX_NAME = 24
 
 
@@ -102,6 +108,8 @@ class McpSettings:
 
     servers: Mapping[str, McpServer] = field(default_factory=dict[str, McpServer])
     findings: tuple[str, ...] = ()
+    untrusted: str = ""
+    """What a person should know of a workspace's servers that do not count."""
 
 
 def read_mcp(tables: Mapping[str, JsonValue], text: str, path: str) -> McpSettings:
@@ -114,6 +122,41 @@ def read_mcp(tables: Mapping[str, JsonValue], text: str, path: str) -> McpSettin
     known = [f"{path}: unknown key mcp.{visible(key)}" for key in given if key != "servers"]
     read = read_servers(servers, path, {name: line_of_key(text, ["mcp", "servers", name]) or 1 for name in servers})
     return McpSettings(read.servers, (*known, *read.findings))
+
+
+def with_workspace(own: McpSettings, workspace: Workspace, store: TrustStore) -> McpSettings:
+    """Return the person's servers with those of a workspace's `.mcp.json`, once that is trusted. Raises ValueError."""
+    shared = read_instructions(workspace, WORKSPACE_FILE, store)
+    if shared is None:
+        return own
+    if shared.refusal or shared.trust is not TrustState.TRUSTED:
+        why = shared.refusal or f"{WORKSPACE_FILE} is {shared.trust.value}: its servers do not count"
+        return replace(own, untrusted=f"{why.rstrip('.')}. /trust or `ollm-tui trust` shows it and asks.")
+    theirs = _of_json(shared.content, str(shared.path))
+    again = tuple(
+        f"{shared.path}: {name} is a server of yours already; yours counts."
+        for name in theirs.servers
+        if name in own.servers
+    )
+    return McpSettings({**theirs.servers, **own.servers}, (*own.findings, *theirs.findings, *again))
+
+
+def _of_json(content: bytes, path: str) -> McpSettings:
+    """Return the servers of a file in the form that other agents share; what only they know is passed over."""
+    try:
+        given: object = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return McpSettings(findings=(f"{path} is not JSON: {error}. None of its servers counts.",))
+    tables = cast("JsonObject", given).get("mcpServers") if isinstance(given, dict) else None
+    if not isinstance(tables, dict):
+        return McpSettings(findings=(f'{path}: it has no object "mcpServers". None of its servers counts.',))
+    known = {
+        name: {key: value for key, value in table.items() if key in _Entry.model_fields and key != "required"}
+        if isinstance(table, dict)
+        else table
+        for name, table in tables.items()
+    }
+    return read_servers(known, path, {})
 
 
 def read_servers(tables: Mapping[str, JsonValue], path: str, lines: Mapping[str, int]) -> McpSettings:

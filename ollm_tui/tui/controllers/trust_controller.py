@@ -102,7 +102,7 @@ class TrustController:
         for name in changed:
             self._post(updates.ToastUpdate(f"{name} {CHANGED}", failed=True))
         for name in shown.keys() - set(changed):
-            words = f"{name} counts from your next message."
+            words = f"{name} counts from {'the next start' if name == '.mcp.json' else 'your next message'}."
             self._post(updates.ConversationUpdate(EntriesChanged((NoteEntry(f"trust-{name}", words),))))
         await self.post_prompt_files()
         if state is TrustState.TRUSTED:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from ollm_tui.agent.mcp.settings import McpSettings, read_mcp
+from ollm_tui.agent.mcp.settings import McpSettings, read_mcp, with_workspace
+from ollm_tui.agent.trusted_files import untrusted_files
 from ollm_tui.config import load_settings
+from ollm_tui.core import Workspace
+from ollm_tui.core.policy.repository_trust import TrustStore
 from ollm_tui.options import Options
 
 
@@ -72,3 +76,38 @@ def test_the_servers_of_a_config_file_are_no_unknown_key_of_it(tmp_path: Path) -
     path.write_text("[mcp.servers.bad]\nnothing = 1\n[ui]\nmouse = false\n")
     loaded = load_settings(Options(config_file=path), None)
     assert not loaded.errors and loaded.settings.ui.mouse is False
+
+
+def shared_by(tmp_path: Path, content: object, *, trusted: bool = True) -> McpSettings:
+    path, store = tmp_path / ".mcp.json", TrustStore(tmp_path / "trusted.json")
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    if trusted:
+        store.trust_content(path, path.read_bytes())
+    return with_workspace(read('[mcp.servers.mine]\ncommand = "x"\n'), Workspace(tmp_path), store)
+
+
+def test_a_workspaces_servers_count_once_trusted_as_they_are(tmp_path: Path) -> None:
+    entry = {"type": "stdio", "command": "y", "autoApprove": ["*"], "required": True}
+    content = {"mcpServers": {"mine": {"command": "evil"}, "theirs": entry, "bad": {}}}
+    waiting = shared_by(tmp_path, content, trusted=False)
+    assert list(waiting.servers) == ["mine"] and "untrusted: its servers do not count" in waiting.untrusted
+    settings = shared_by(tmp_path, content)
+    assert settings.servers["mine"].entry.command == "x" and settings.servers["theirs"].entry.command == "y"
+    assert not settings.servers["theirs"].entry.required, "a folder cannot make the first message wait"
+    assert ["yours counts" in one or "bad is left out" in one for one in settings.findings] == [True, True]
+    (tmp_path / ".mcp.json").write_text("{}")
+    changed = with_workspace(McpSettings(), Workspace(tmp_path), TrustStore(tmp_path / "trusted.json"))
+    assert not changed.servers and "changed since it was trusted" in changed.untrusted
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"servers": {"a": {"command": "x"}}}', '{"mcpServers": {"a": 1}}'])
+def test_a_workspaces_file_of_another_shape_is_a_finding(tmp_path: Path, content: str) -> None:
+    settings = shared_by(tmp_path, content)
+    assert list(settings.servers) == ["mine"] and len(settings.findings) == 1
+
+
+def test_trusting_a_folder_shows_its_servers(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text("{}")
+    store = TrustStore(tmp_path / "trusted.json")
+    workspace = Workspace(tmp_path)
+    assert [file.name for file in untrusted_files(workspace, store.check(tmp_path), store)] == [".mcp.json"]
