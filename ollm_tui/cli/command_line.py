@@ -30,6 +30,7 @@ COMMANDS = {
     "sandbox": "sandbox:run_command",
     "hooks": "hooks:run_command",
     "mcp": "mcp:run_command",
+    "acp": "acp:run_command",
     "skills": "prompt_files:run_skills",
     "commands": "prompt_files:run_commands",
     "models": "models:run_command",
@@ -38,7 +39,7 @@ COMMANDS = {
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
     "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox,"
-    " hooks, mcp, skills, commands, models, help; each takes --help."
+    " hooks, mcp, acp, skills, commands, models, help; each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "embedded", "offline", "scripted")
