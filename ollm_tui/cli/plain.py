@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from typing import Protocol
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
@@ -50,7 +51,7 @@ def run_plain(options: Options) -> int:
 
 
 async def _converse(options: Options) -> int:
-    lines = _TypedLines()
+    lines = TypedLines()
     configuration = valid_configuration(options)
     async with open_runtime(options, Attendance.PERSON, configuration=configuration, report=_print) as runtime:
         described = runtime.agent.provider.describe()
@@ -75,10 +76,13 @@ async def _converse(options: Options) -> int:
     return ExitCode.DONE
 
 
-class _TypedLines:
+class TypedLines:
     """Whole lines of the terminal, each with the time it came."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_answers: bool = False) -> None:
+        """With `only_answers` nothing typed is a message, and the end of the input leaves a question open."""
+        self.only_answers = only_answers
+        self.closed = asyncio.Event()
         self._lines: asyncio.Queue[tuple[float, str | None]] = asyncio.Queue()
         self._early: list[str] = []
         """Typed before a question that was asked meanwhile: messages, never answers."""
@@ -97,6 +101,7 @@ class _TypedLines:
 
     def close(self) -> None:
         """Take nothing more."""
+        self.closed.set()
         self._loop.remove_reader(sys.stdin.fileno())
         self._lines.put_nowait((time.monotonic(), None))
 
@@ -105,12 +110,16 @@ class _TypedLines:
         return self._early.pop(0) if self._early else (await self._lines.get())[1]
 
     def set_earlier_aside(self) -> None:
-        """Keep what was typed until now for messages."""
+        """Keep what was typed until now for messages: it answers nothing."""
         while not self._lines.empty():
             _, text = self._lines.get_nowait()
-            if text is not None:
+            if text is not None and self.only_answers:
+                _print(f"Typed before the question, so no answer to it: {visible(text)}")
+            elif text is not None:
                 self._early.append(text)
                 _print(f"Typed before the question, so kept as a message: {visible(text)}")
+        if self.closed.is_set():
+            self._lines.put_nowait((time.monotonic(), None))
 
     async def answer(self, asked_at: float) -> str | None:
         """Return the next line that a person can have typed after reading; None at the end of the input."""
@@ -124,7 +133,7 @@ class _TypedLines:
 class _Talk:
     """One turn after the other, and the questions that come up in it."""
 
-    def __init__(self, runtime: Runtime, lines: _TypedLines) -> None:
+    def __init__(self, runtime: Runtime, lines: TypedLines) -> None:
         self._runtime = runtime
         self._lines = lines
         self._questions: asyncio.Queue[str] = asyncio.Queue()
@@ -142,7 +151,7 @@ class _Talk:
                 question = asyncio.ensure_future(self._questions.get())
                 await asyncio.wait((turn, question), return_when=asyncio.FIRST_COMPLETED)
                 if question.done():
-                    await self._ask(question.result())
+                    await ask_person(self._runtime.core.bus, self._lines, question.result())
                 else:
                     question.cancel()
             _print(f"The turn is {turn.result().value}.")
@@ -153,34 +162,6 @@ class _Talk:
         """End the turn, and then the conversation."""
         self._lines.close()
         self._runtime.agent.interrupt(why)
-
-    async def _ask(self, request_id: str) -> None:
-        """Put a question until it is answered by a whole word, or settled by something else."""
-        bus = self._runtime.core.bus
-        confirmation = bus.find(request_id)
-        if confirmation is None or not confirmation.pending:
-            return
-        _show(confirmation)
-        self._lines.set_earlier_aside()
-        asked_at, twice = time.monotonic(), confirmation.details.risk is Risk.HIGH
-        while (open_now := bus.find(request_id)) is not None and open_now.pending:
-            answer = asyncio.ensure_future(self._lines.answer(asked_at))
-            while not answer.done() and (now := bus.find(request_id)) is not None and now.pending:
-                await asyncio.wait((answer,), timeout=0.2)
-            if not answer.done():
-                answer.cancel()
-                return
-            text = answer.result()
-            word, _, reason = ("no" if text is None else text.strip()).partition(" ")
-            if word.lower() == "no":
-                bus.respond_to_confirmation(ConfirmationResponse(id=request_id, approved=False, reason=reason or None))
-            elif word.lower() == "yes" and not reason and twice:
-                twice, asked_at = False, time.monotonic()
-                _print("The risk is high: type yes once more to approve.")
-            elif word.lower() == "yes" and not reason:
-                bus.respond_to_confirmation(ConfirmationResponse(id=request_id, approved=True))
-            else:
-                _print("That is no answer. Type yes, no, or no and a reason.")
 
     def _tell(self, event: Event) -> None:
         """Say in words what happens."""
@@ -214,6 +195,50 @@ class _Talk:
                 return
         _print(words if self._at_line_start else f"\n{words}" if words else "")
         self._at_line_start = True
+
+
+class Questions(Protocol):
+    """The questions that a person is asked: of this process, or of another one."""
+
+    def find(self, request_id: str) -> Confirmation | None:
+        """Return an open question; None where it is settled."""
+        ...
+
+    def respond_to_confirmation(self, response: ConfirmationResponse) -> object:
+        """Answer it."""
+        ...
+
+
+async def ask_person(questions: Questions, lines: TypedLines, request_id: str) -> None:
+    """Put a question until it is answered by a whole word, or settled by something else."""
+    confirmation = questions.find(request_id)
+    if confirmation is None or not confirmation.pending:
+        return
+    _show(confirmation)
+    lines.set_earlier_aside()
+    asked_at, twice = time.monotonic(), confirmation.details.risk is Risk.HIGH
+    while (open_now := questions.find(request_id)) is not None and open_now.pending:
+        answer = asyncio.ensure_future(lines.answer(asked_at))
+        while not answer.done() and (now := questions.find(request_id)) is not None and now.pending:
+            await asyncio.wait((answer,), timeout=0.2)
+        if not answer.done():
+            answer.cancel()
+            return
+        text = answer.result()
+        if text is None and lines.only_answers:
+            return  # whoever leaves decides nothing
+        word, _, reason = ("no" if text is None else text.strip()).partition(" ")
+        if word.lower() == "no":
+            questions.respond_to_confirmation(
+                ConfirmationResponse(id=request_id, approved=False, reason=reason or None)
+            )
+        elif word.lower() == "yes" and not reason and twice:
+            twice, asked_at = False, time.monotonic()
+            _print("The risk is high: type yes once more to approve.")
+        elif word.lower() == "yes" and not reason:
+            questions.respond_to_confirmation(ConfirmationResponse(id=request_id, approved=True))
+        else:
+            _print("That is no answer. Type yes, no, or no and a reason.")
 
 
 def _show(confirmation: Confirmation) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -57,11 +59,20 @@ def run_command(argv: list[str]) -> int:
     parser.add_argument(
         "--max-rounds", metavar="N", type=_positive, help="requests to the model at most (agent.max_rounds)"
     )
+    parser.add_argument(
+        "--ask",
+        choices=("deny", "socket", "stdio"),
+        default="deny",
+        help="what asks is denied, waits for `ollm-tui attach`, or is asked as JSON lines on stdout and stdin",
+    )
     given = parse(parser, argv)
+    if given.ask == "stdio" and (given.prompt == "-" or given.output != "text"):
+        raise UsageError("with --ask stdio the prompt is an argument, and stdout carries the questions")
     prompt = given_or_stdin(given.prompt).strip()
     if not prompt:
         raise UsageError("the prompt is empty")
-    return asyncio.run(_run(options_of(given), prompt, given.output))
+    output = "nothing" if given.ask == "stdio" else given.output
+    return asyncio.run(_run(options_of(given), prompt, output, given.ask))
 
 
 def _positive(text: str) -> int:
@@ -71,10 +82,11 @@ def _positive(text: str) -> int:
     return number
 
 
-async def _run(options: Options, prompt: str, output: str) -> int:
+async def _run(options: Options, prompt: str, output: str, ask: str) -> int:
+    attendance = Attendance.NOBODY if ask == "deny" else Attendance.REMOTE
     try:
         configuration = valid_configuration(options)
-        async with open_runtime(options, Attendance.NOBODY, configuration=configuration, report=say) as runtime:
+        async with open_runtime(options, attendance, configuration=configuration, report=say) as runtime:
             for notice in (*runtime.notices, *runtime.session.now.notices):
                 say(notice)
             if (broken_off := runtime.broken_off) is not None:
@@ -84,12 +96,41 @@ async def _run(options: Options, prompt: str, output: str) -> int:
             runtime.stream.subscribe(summary.take)
             runtime.stream.subscribe(_until_closed(_WRITERS[output](), runtime.agent))
             runtime.begin()
-            status = await _turn(runtime, prompt)
+            async with _asking(runtime, ask) as told:
+                status = await _turn(runtime, prompt)
+                told({"type": "end", "status": status.value})
             if output == "json":
                 print_json(summary.as_json(runtime.session_id, status))
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
     return EXIT_CODES[status]
+
+
+@asynccontextmanager
+async def _asking(runtime: Runtime, ask: str) -> AsyncGenerator[Callable[[JsonObject], None]]:
+    """Let a person answer from elsewhere as long as the block; yields how to tell them something."""
+    if ask == "deny":
+        yield lambda _: None
+        return
+    from ollm_tui.cli.questions import QuestionServer, on_socket, on_stdio
+
+    root = str(runtime.core.configuration.workspace.root)
+    questions = QuestionServer(runtime.core.bus, {"session": runtime.session_id, "workspace": root})
+
+    def told(event: Event) -> None:
+        if isinstance(event, AssistantMessageEvent) and event.task is None and event.text:
+            questions.tell({"type": "text", "text": event.text})
+
+    runtime.stream.subscribe(told)
+    async with AsyncExitStack() as stack:
+        if ask == "socket":
+            await stack.enter_async_context(on_socket(questions, runtime.session_id))
+            say(f"What asks waits for: ollm-tui attach {runtime.session_id}")
+        else:
+            ended = partial(runtime.agent.interrupt, "nobody can answer any more")
+            await stack.enter_async_context(on_stdio(questions, ended))
+        stack.push_async_callback(questions.aclose)
+        yield questions.tell
 
 
 async def _turn(runtime: Runtime, prompt: str) -> TurnStatus:
@@ -169,6 +210,7 @@ def _as_nothing() -> Callable[[Event], None]:
 _WRITERS: dict[str, Callable[[], Callable[[Event], None]]] = {
     "text": _as_text,
     "json": _as_nothing,
+    "nothing": _as_nothing,
     "jsonl": _as_jsonl,
 }
 

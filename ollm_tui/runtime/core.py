@@ -72,8 +72,15 @@ class Attendance(StrEnum):
     """Who answers confirmations."""
 
     PERSON = "person"
+    REMOTE = "remote"
+    """A person who may attach from elsewhere."""
     NOBODY = "nobody"
     YES = "yes"
+
+    @property
+    def attended(self) -> bool:
+        """Whether a person answers."""
+        return self in (Attendance.PERSON, Attendance.REMOTE)
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ async def open_core(
     registry, plugin_errors = load_registry(browser_without_sandbox=configuration.settings.web.browser_without_sandbox)
     bus = MessageBus(clock)
     passed = configuration.settings.shell.pass_env
-    grace = GRACE if attendance is Attendance.PERSON else UNATTENDED_GRACE
+    grace = GRACE if attendance.attended else UNATTENDED_GRACE
     hub = CommandHub(outputs.folder, passed=passed, records=jobs, grace=grace, make_room=bound.make_room)
     todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
     memory = Memory(store, root, clock=clock, embedder=installed_embedder())
@@ -166,7 +173,7 @@ async def open_core(
         strict_edits=configuration.settings.tools.strict_edits,
         test_command=configuration.settings.tools.test_command,
         sandbox=Sandbox(configuration.sandbox),
-        attended=attendance is Attendance.PERSON,
+        attended=attendance.attended,
     )
     if context.attended:
         # The probe runs a program: whoever judges the first call must not wait for it.

@@ -125,7 +125,7 @@ async def open_runtime(
         chosen = await choose_provider(configuration.settings, options)
         stack.push_async_callback(chosen.provider.aclose)
         root = configuration.workspace.root
-        session = RecordedSession(sessions_folder(), root, clock, attended=attendance is Attendance.PERSON)
+        session = RecordedSession(sessions_folder(), root, clock, attended=attendance.attended)
         try:
             await session.open(SessionWish.of(options))
         except SessionError as error:
@@ -145,7 +145,7 @@ async def open_runtime(
         if log.error:
             notices.append(log.error)
         log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
-        attended = attendance is Attendance.PERSON
+        attended = attendance.attended
         stack.callback(TerminalRecorder(core.hub, clock, lambda: session.folder, attended=attended).close)
         hooks = TurnHooks(core.hooks, lambda words: stream.publish(NoticeEvent(text=words)))
         core.hooks.session = lambda: SessionFacts(session.now.id, str(session.log.path))
