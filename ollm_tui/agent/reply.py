@@ -87,6 +87,8 @@ class Reply:
     thoughts: list[str] = field(default_factory=list[str])
     characters: dict[str, int] = field(default_factory=dict[str, int])
     calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
+    proposed: int = 0
+    """How many calls came; those far beyond `MAX_CALLS` are not kept."""
     usage: wire.UsageReported | None = None
     end: wire.FinishReason | None = None
     event_id: int = 0
@@ -132,9 +134,7 @@ class Reply:
                 self._check("reasoning", MAX_REPLY_CHARACTERS)
                 self._check_repetition(self.thoughts)
             case wire.ToolCallReady(call):
-                if len(self.calls) >= MAX_CALLS:
-                    call = replace(call, error=f"not run: more than {MAX_CALLS} calls in one reply")
-                self.calls.append(presentable(call))
+                self._propose(call)
             case wire.UsageReported():
                 self.usage = event
             case wire.ProviderNotice(text):
@@ -167,11 +167,20 @@ class Reply:
             AssistantMessageEvent(text=self.text, tool_calls=proposed, reasoning=self.reasoning, partial=partial)
         )
         self.event_id = published.id
-        if len(self.calls) > MAX_CALLS:
-            count = f"{len(self.calls) - MAX_CALLS} of the {len(self.calls)} calls in one reply are not run"
+        if self.proposed > MAX_CALLS and not partial:
+            count = f"{self.proposed - MAX_CALLS:,} of the {self.proposed:,} calls in one reply are not run"
             self.stream.publish(NoticeEvent(text=f"{count}: {MAX_CALLS} are the most."))
         if self.end is not None and (text := _CUT_SHORT.get(self.end)):
             self.stream.publish(NoticeEvent(text=text))
+
+    def _propose(self, call: wire.ToolCall) -> None:
+        self.proposed += 1
+        if self.proposed == MAX_CALLS + 1:
+            # one refusal tells the model; hundreds would fill its window
+            error = f"not run, nor what came after it: more than {MAX_CALLS} calls in one reply"
+            call = replace(call, error=error)
+        if self.proposed <= MAX_CALLS + 1:
+            self.calls.append(presentable(call))
 
     def _count(self, what: str, characters: int, limit: int) -> int:
         """Count further characters; return how many of them there is room for."""

@@ -83,6 +83,8 @@ class CallAssembler:
         self._slots: list[_Slot] = []
         self.text_before = 0
         """Characters of the answer so far: those before a call that begins now."""
+        self.overfull = False
+        """Whether there were calls beyond `MAX_CALLS`."""
 
     @property
     def empty(self) -> bool:
@@ -105,6 +107,7 @@ class CallAssembler:
     def _fill(self, slot: _Slot | None, fragment: CallFragment) -> tuple[str, int] | None:
         if slot is None:
             if len(self._slots) >= MAX_CALLS:
+                self.overfull = True
                 return None
             slot = _Slot(fragment.index, fragment.id or None, text_before=self.text_before)
             self._slots.append(slot)

@@ -146,8 +146,8 @@ class OllamaProvider(HttpProvider):
         try:
             facts = await self.model_facts(model)
         except ProviderError as error:
-            # a server that only knows /api/chat is good enough; a missing model or server is not
-            if error.kind not in (ProviderErrorKind.REFUSED, ProviderErrorKind.BAD_REPLY):
+            # a server that only knows /api/chat, or is busy, is good enough; a missing model or server is not
+            if not error.retryable and error.kind not in (ProviderErrorKind.REFUSED, ProviderErrorKind.BAD_REPLY):
                 raise
             facts = self._facts[model] = ModelDetails()
         notices: list[str] = []

@@ -170,7 +170,8 @@ def _kind_and_remedy(error: ServerErrorReply, status: int | None, model: str | N
             kinds.NO_TOOLS,
             f"Choose a model that can call tools, or use {named} for talking only.",
         ),
-        (status in (401, 403) or "invalid_api_key" in text, kinds.AUTH, "Check the API key in the settings."),
+        (status == 403, kinds.AUTH, f"Check the API key in the settings, and that it may use {named}."),
+        (status == 401 or "invalid_api_key" in text, kinds.AUTH, "Check the API key in the settings."),
         (_LOADING.search(text), kinds.LOADING, "Wait until the server has loaded the model, then try again."),
         (
             status in (None, 400, 404, 422) and _NO_MODEL.search(text),
@@ -184,7 +185,12 @@ def _kind_and_remedy(error: ServerErrorReply, status: int | None, model: str | N
         ),
         (status == 429, kinds.RATE_LIMITED, "Wait a moment, then try again."),
         (_NO_MEMORY.search(text), kinds.REFUSED, f"Choose a smaller model, or a smaller window for {named}."),
-        (status is None or status >= 500, kinds.REFUSED, "Try again; the log of the server says more."),
+        (status == 501, kinds.REFUSED, "The server cannot do this: check the base URL, or use a newer server."),
+        (
+            status is None or status >= 500 or status in RETRY_STATUSES,
+            kinds.REFUSED,
+            "Try again; the log of the server says more.",
+        ),
         (status in (404, 405), kinds.REFUSED, "Check the base URL; the server does not know this address."),
         (
             status is not None and 300 <= status < 400,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ollm_tui.agent.providers.call_assembly import CallAssembler, CallFragment, CallIds
+from ollm_tui.agent.providers.call_assembly import MAX_CALLS, CallAssembler, CallFragment, CallIds
 from ollm_tui.agent.providers.json_values import well_formed
 from ollm_tui.agent.providers.prompted_calls import PromptedHoldback
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
+    ProviderNotice,
     ReasoningDelta,
     StreamEvent,
     StreamFinished,
@@ -239,6 +240,9 @@ class ReplyReader:
         text, found = self._hold.close() if self._calls.empty else (self._hold.release(), ())
         if text:
             yield TextDelta(text)
+        if self._calls.overfull:
+            text = f"The reply asks for more than {MAX_CALLS:,} tool calls; those after them were not read."
+            yield ProviderNotice(text)
         for call in self._calls.finish(cut=reason is FinishReason.LENGTH):
             yield ToolCallReady(call)
         for salvaged in found:
