@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,11 @@ RESERVE_SHARE, MOST_RESERVE = 8, 1_024
 
 TOOLS_SHARE = 0.35
 """The most of the window that the tools may take; with less room the model is offered the few that it needs most."""
+MCP_SHARE = 0.25
+"""The most of it that tools of MCP servers may take; more of them are looked for with `tool_search`."""
+TOOL_SEARCH = "tool_search"
+_MCP_NAME = re.compile(r"^(mcp__[\w-]+)\(", re.MULTILINE)
+
 LEAST_SAVED = 100
 """Tokens that a summary must save to be worth it."""
 FEW_TOOLS = ("read_file", "ls", "grep", "glob", "write_file", "edit_file", "shell")
@@ -61,6 +67,10 @@ class ContextKeeper:
         self._told_limit: int | None = None
         """The window as a server told it by refusing a request."""
         self._sent = 0
+        self._searches = False
+        """Whether tools of MCP servers are looked for; it stays so: a request's beginning must not change."""
+        self._found: set[str] = set()
+        """Tools that were found so far, and those that were called."""
         self._few: bool | None = None
         """Whether the window is too small for all tools; decided once it is known, and for the whole session."""
 
@@ -73,16 +83,40 @@ class ContextKeeper:
         """Return about how many tokens a request takes, as the server would count them."""
         return round(self._factor * (sum(map(message_tokens, messages)) + sum(map(_tool_tokens, tools))))
 
-    def affordable(self, tools: tuple[wire.ToolSchema, ...]) -> tuple[wire.ToolSchema, ...]:
+    def affordable(
+        self, tools: tuple[wire.ToolSchema, ...], messages: Sequence[wire.Message] = ()
+    ) -> tuple[wire.ToolSchema, ...]:
         """Return the tools that the window has room for, all of them where it is not known."""
         limit = self.limit
+        tools = self._searched(tools, messages)
         if self._few is None and limit is not None:
             self._few = self.estimate((), tools) > TOOLS_SHARE * limit
             if self._few:
                 names = ", ".join(tool.name for tool in tools if tool.name in FEW_TOOLS)
                 words = f"The model's window of {limit:,} tokens is small: it is offered only {names}."
                 self._stream.publish(NoticeEvent(text=f"{words} A larger num_ctx has room for all tools."))
-        return tuple(tool for tool in tools if tool.name in FEW_TOOLS) if self._few else tools
+        return tuple(tool for tool in tools if tool.name in FEW_TOOLS or _is_mcp(tool)) if self._few else tools
+
+    def _searched(
+        self, tools: tuple[wire.ToolSchema, ...], messages: Sequence[wire.Message]
+    ) -> tuple[wire.ToolSchema, ...]:
+        """Return the tools without those of MCP servers that the model can look for, where these take too much."""
+        further = [tool for tool in tools if _is_mcp(tool) and tool.name != TOOL_SEARCH]
+        if not self._searches and self.limit is not None:
+            tokens = self.estimate((), further)
+            self._searches = tokens > MCP_SHARE * self.limit
+            if self._searches:
+                words = f"The {len(further)} tools of MCP servers would take about {tokens:,} of {self.limit:,} tokens"
+                self._stream.publish(NoticeEvent(text=f"{words}: the model looks for them with {TOOL_SEARCH}."))
+        if not self._searches:
+            return tuple(tool for tool in tools if tool.name != TOOL_SEARCH)
+        for message in messages:
+            if isinstance(message, wire.ToolMessage) and message.name == TOOL_SEARCH:
+                self._found.update(_MCP_NAME.findall(message.content))
+            elif isinstance(message, wire.ToolMessage):
+                self._found.add(message.name)
+        hidden = {tool.name for tool in further} - self._found
+        return tuple(tool for tool in tools if tool.name not in hidden)
 
     def parts(self, messages: Sequence[wire.Message], tools: Sequence[wire.ToolSchema]) -> list[ContextPart]:
         """Return what the next request is made of."""
@@ -262,3 +296,7 @@ def _stub(message: wire.ToolMessage, call: wire.ToolCall | None) -> str:
 
 def _tool_tokens(tool: wire.ToolSchema) -> int:
     return estimated_tokens(f"{tool.name}{tool.description}{json.dumps(tool.parameters)}") + MESSAGE_TOKENS
+
+
+def _is_mcp(tool: wire.ToolSchema) -> bool:
+    return tool.name.startswith("mcp__") or tool.name == TOOL_SEARCH

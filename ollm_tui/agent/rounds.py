@@ -146,5 +146,6 @@ class Rounds:
                 for schema in self._executor.offered_schemas()
                 if isinstance(parameters := schema["parameters"], dict)
                 and (self._tools is None or schema["name"] in self._tools)
-            )
+            ),
+            self.history,
         )

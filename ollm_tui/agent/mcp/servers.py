@@ -11,8 +11,10 @@ from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 
+from ollm_tui.agent.context import TOOL_SEARCH
 from ollm_tui.agent.mcp.approved import ApprovedTools, digest_of
 from ollm_tui.agent.mcp.host import McpHost
+from ollm_tui.agent.mcp.search import search_tool
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings
 from ollm_tui.agent.mcp.tools import McpTool, build_tools
 from ollm_tui.agent.token_estimate import estimated_tokens
@@ -108,6 +110,10 @@ class McpServers:
         for status in self._statuses.values():
             if status.changed:
                 self._offer(status)
+        offered = [status.server.name for status in self._statuses.values() if status.tools]
+        self._registry.unregister(TOOL_SEARCH)
+        if offered:
+            self._registry.register(search_tool(offered, self._tools))
 
     async def reconnect(self, name: str) -> None:
         """Connect one server anew. Raises KeyError for an unknown one."""
@@ -186,6 +192,9 @@ class McpServers:
                 status.state, status.reason = ServerState.LOST, visible(reason)
                 self.tell(f"The MCP server {status.server.name} is not there: {status.reason}. /mcp says more.")
         self._news.set()
+
+    def _tools(self) -> list[McpTool]:
+        return [tool for status in self._statuses.values() for tool in status.tools]
 
     def _offer(self, status: ServerStatus) -> None:
         """Replace a server's tools by those that it has now."""

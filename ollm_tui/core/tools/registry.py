@@ -17,7 +17,7 @@ from ollm_tui.core.tools.schema import SchemaFormat, function_schema
 LATER_TOOLS = (
     *("run_code", "web_fetch", "http_fetch", "web_search", "browser", "search_code", "run_tests", "format_code"),
     *("git_status", "git_diff", "git_log", "git_show", "git_add", "git_branch", "git_commit", "git_checkout"),
-    *("git_push", "install_package"),
+    *("git_push", "install_package", "tool_search"),
 )
 """Tools of the contract that may not exist yet; the error says so."""
 
