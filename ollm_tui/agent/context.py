@@ -7,20 +7,23 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from ollm_tui.agent.compaction import summary_by_model, summary_by_rule
 from ollm_tui.agent.events import CompactedEvent, NoticeEvent, UsageEvent
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
-from ollm_tui.agent.token_estimate import MESSAGE_TOKENS, estimated_tokens, message_tokens, texts_of
+from ollm_tui.agent.token_estimate import MESSAGE_TOKENS, estimated_tokens, message_tokens, texts_of, within
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
+from ollm_tui.core.base.results import JsonObject
 
 STUB_AT, STUB_TO = 0.70, 0.50
 """Parts of the window: from there on old results give way, down to there, so that it is seldom."""
 COMPACT_AT = 0.80
-KEPT_SHARE = 0.30
-"""The part of the window that the last messages may take after a compaction."""
+KEPT_SHARE, SUMMARY_SHARE = 0.35, 0.45
+"""Of what system prompt and tools leave of the window: what the last messages and the summary may take."""
 NEWEST_SHARE = 0.40
 """The most that the results of the last reply may take."""
 RESERVE_SHARE, MOST_RESERVE = 8, 1_024
@@ -28,6 +31,8 @@ RESERVE_SHARE, MOST_RESERVE = 8, 1_024
 
 TOOLS_SHARE = 0.35
 """The most of the window that the tools may take; with less room the model is offered the few that it needs most."""
+BRIEF_WINDOW = 8_192
+"""Up to so many tokens tools are described in few words."""
 MCP_SHARE = 0.25
 """The most of it that tools of MCP servers may take; more of them are looked for with `tool_search`."""
 TOOL_SEARCH = "tool_search"
@@ -71,6 +76,8 @@ class ContextKeeper:
         """Whether tools of MCP servers are looked for; it stays so: a request's beginning must not change."""
         self._found: set[str] = set()
         """Tools that were found so far, and those that were called."""
+        self._brief = False
+        """Whether tools are described in few words."""
         self._few: bool | None = None
         """Whether the window is too small for all tools; decided once it is known, and for the whole session."""
 
@@ -90,11 +97,16 @@ class ContextKeeper:
         limit = self.limit
         tools = self._searched(tools, messages)
         if self._few is None and limit is not None:
-            self._few = self.estimate((), tools) > TOOLS_SHARE * limit
-            if self._few:
+            self._brief = limit <= BRIEF_WINDOW
+            self._few = self.estimate((), _in_brief(tools) if self._brief else tools) > TOOLS_SHARE * limit
+            if self._few or self._brief:
                 names = ", ".join(tool.name for tool in tools if tool.name in FEW_TOOLS)
-                words = f"The model's window of {limit:,} tokens is small: it is offered only {names}."
-                self._stream.publish(NoticeEvent(text=f"{words} A larger num_ctx has room for all tools."))
+                offer = f"it is offered only {names}" if self._few else "it is offered all tools"
+                offer += ", described in few words" if self._brief else ""
+                words = f"The model's window of {limit:,} tokens is small: {offer}."
+                self._stream.publish(NoticeEvent(text=f"{words} A larger num_ctx has room for all of it."))
+        if self._brief:
+            tools = _in_brief(tools)
         return tuple(tool for tool in tools if tool.name in FEW_TOOLS or _is_mcp(tool)) if self._few else tools
 
     def _searched(
@@ -156,7 +168,7 @@ class ContextKeeper:
             if size >= COMPACT_AT * limit:
                 await self.compact(history, tools, signal)
                 size = self.estimate(history, tools)
-            if size > limit - min(limit // RESERVE_SHARE, MOST_RESERVE):
+            if size > limit - _reserve(limit):
                 raise wire.ProviderError(
                     wire.ProviderErrorKind.CONTEXT_OVERFLOW,
                     f"The request would take about {size:,} tokens, and the window of the model has {limit:,}. Nothing "
@@ -192,6 +204,7 @@ class ContextKeeper:
     def refused(self, error: wire.ProviderError) -> None:
         """Take the window from a server that found the request too large."""
         self._told_limit = error.context_window or round(0.8 * (self.limit or self._sent))
+        self._few = None  # the tools were chosen for a window that is not there
         if error.prompt_tokens and self._sent:
             grown = self._factor * error.prompt_tokens / self._sent
             self._factor = min(MOST_AFTER_REFUSAL, max(self._factor, grown))
@@ -207,7 +220,7 @@ class ContextKeeper:
 
         `hint` are the person's words where they asked for it.
         """
-        at = self._first_kept(history)
+        at = self._first_kept(history, tools)
         earlier = history[1:at]
         facts = summary_by_rule(earlier)
         if self.estimate(earlier) <= self.estimate([wire.UserMessage(facts)]) + LEAST_SAVED:
@@ -217,6 +230,8 @@ class ContextKeeper:
         before = self.estimate(history, tools)
         told = await self._told_by_model(earlier, hint or "", signal)
         summary = f"{facts}\n\n## What happened, in the model's words\n{told}" if told else facts
+        if (room := self._free(history, tools)) is not None:
+            summary = within(summary, round(SUMMARY_SHARE * room / self._factor))
         kept = history[at] if at < len(history) else None
         history[1:at] = [wire.UserMessage(summary)]
         after = self.estimate(history, tools)
@@ -238,10 +253,15 @@ class ContextKeeper:
         characters = sum(len(text) for message in messages for text in texts_of(message))
         return characters / max(1, self.estimate(messages))
 
-    def _first_kept(self, history: Sequence[wire.Message]) -> int:
-        """Return where the kept messages begin: never between a call and its result."""
+    def _free(self, history: Sequence[wire.Message], tools: Sequence[wire.ToolSchema]) -> int | None:
+        """Return the tokens that the conversation may take beside system prompt, tools and answer."""
         limit = self.limit
-        room = KEPT_SHARE * limit if limit is not None else self.estimate(history[1:]) * KEPT_SHARE
+        return None if limit is None else max(0, limit - _reserve(limit) - self.estimate(history[:1], tools))
+
+    def _first_kept(self, history: Sequence[wire.Message], tools: Sequence[wire.ToolSchema]) -> int:
+        """Return where the kept messages begin: never between a call and its result."""
+        free = self._free(history, tools)
+        room = KEPT_SHARE * (self.estimate(history[1:]) if free is None else free)
         first = len(history)
         size = 0
         for at in range(len(history) - 1, 0, -1):
@@ -300,3 +320,38 @@ def _tool_tokens(tool: wire.ToolSchema) -> int:
 
 def _is_mcp(tool: wire.ToolSchema) -> bool:
     return tool.name.startswith("mcp__") or tool.name == TOOL_SEARCH
+
+
+def _in_brief(tools: tuple[wire.ToolSchema, ...]) -> tuple[wire.ToolSchema, ...]:
+    """Return tools with the first sentence of what they do, and names and types of what they take."""
+    return tuple(
+        replace(
+            tool, description=_SENTENCE.split(tool.description, 1)[0], parameters=_without_descriptions(tool.parameters)
+        )
+        for tool in tools
+    )
+
+
+_SENTENCE = re.compile(r"(?<=[.;])\s|\n")
+
+
+def _without_descriptions(schema: JsonObject) -> JsonObject:
+    """Return a schema without descriptions; a parameter of that name stays."""
+    brief: JsonObject = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            brief[key] = {name: _brief_part(part) for name, part in value.items()}
+        elif key != "description":
+            brief[key] = _brief_part(value)
+    return brief
+
+
+def _brief_part(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_brief_part(part) for part in value]
+    return _without_descriptions(value) if isinstance(value, dict) else value
+
+
+def _reserve(limit: int) -> int:
+    """Return the tokens of a window that are left for the answer."""
+    return min(limit // RESERVE_SHARE, MOST_RESERVE)

@@ -130,6 +130,8 @@ async def test_a_small_window_gets_the_tools_that_it_has_room_for(tmp_path: Path
             said = [event.text for event in of(events, NoticeEvent) if isinstance(event, NoticeEvent)]
             assert any("is offered only" in text for text in said) == few
             assert all(request.tools == model.requests[0].tools for request in model.requests)
+            schemas = json.dumps([tool.parameters for tool in model.requests[0].tools])
+            assert ("description" not in schemas) == few == any("described in few words" in text for text in said)
 
 
 FACTS = "The launch code is 4711-KAPPA and the owner is Zsófia."

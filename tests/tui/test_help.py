@@ -27,12 +27,12 @@ async def test_the_topics_of_the_documentation_are_read_beside_their_list() -> N
         await here.press("f1")
         await shows(here, "extending/tool")
         assert all(f" {topic.name} " in here.text for topic in list_topics())
-        await here.press("tab", "down", "down")
+        await here.press("tab", "down", "down", "down")
         await shows(here, "Where settings come from")
         assert "Decide on the oldest" not in here.text and " glossary " in here.text
         await here.press("enter", "pagedown")
         assert "Where settings come from" not in here.text
-        await here.press("tab", "up", "up")
+        await here.press("tab", "up", "up", "up")
         await shows(here, "Decide on the oldest open question")
 
 
@@ -41,7 +41,7 @@ async def test_a_narrow_window_shows_the_list_or_the_text() -> None:
         await here.press("f1")
         await shows(here, "Find and run any action")
         assert "glossary" not in here.text
-        await here.press("tab", "down", "down", "down")
+        await here.press("tab", "down", "down", "down", "down", "down")
         await shows(here, "glossary")
         assert "Find and run any action" not in here.text
         await here.press("enter")

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ollm_tui.agent.events import TurnStatus
+from ollm_tui.agent.events import AssistantMessageEvent, CompactedEvent, ErrorEvent, Event, ToolResultEvent, TurnStatus
 from ollm_tui.agent.providers.embedded import EmbeddedProvider
 from ollm_tui.agent.providers.json_values import as_object
 from ollm_tui.agent.providers.openai import OpenAIProvider
@@ -25,18 +25,22 @@ from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     ModelLoading,
+    ModelOptions,
     ProviderError,
     ProviderErrorKind,
     SystemMessage,
     TextDelta,
     ToolSchema,
+    ToolsMode,
     UserMessage,
 )
 from ollm_tui.core import builtin_tools
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.tools.schema import function_schema
+from ollm_tui.runtime import Attendance
 from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.collecting import asking, collect
 from tests.agent.test_loop import conversation
@@ -206,6 +210,58 @@ async def test_a_model_without_tools_writes_well_formed_calls_of_every_tool_it_i
             assert set(call.arguments) <= as_object(parsed_of(parsed, call.name).parameters["properties"]).keys()
     assert provider.model is not None
     await provider.aclose()
+
+
+class ShortAnswers(OpenAIProvider):
+    """Answers in few tokens, so that a test ends; with `must_call` the schema has no place for an answer."""
+
+    must_call = False
+    most = 24
+
+    def _body(self, request: ChatRequest, model: str) -> JsonObject:
+        return {**super()._body(request, model), "max_tokens": self.most, "temperature": 0.0}
+
+    def _constrain(self, body: JsonObject, schema: JsonObject) -> None:
+        replies = schema["anyOf"]
+        assert isinstance(replies, list)
+        super()._constrain(body, {"anyOf": replies[:-1]} if self.must_call else schema)
+
+
+async def test_a_conversation_that_the_server_finds_too_long_is_summed_up_and_goes_on(tmp_path: Path):
+    """The window that we are told is a lie: the server's refusal tells the real one."""
+    with running(tmp_path / "stderr.txt", 16, 1024) as (url, _):
+        async with conversation(tmp_path, []) as (runtime, events):
+            talker = {"any": ModelOptions(tools=ToolsMode.NONE)}
+            runtime.agent.use(ShortAnswers(url, "any", context_window=100_000, options=talker))
+            said = [UserMessage(f"Fact {at}: {'a red fox saw a bird. ' * 30}", event_id=at) for at in range(1, 9)]
+            runtime.agent.restore(said)
+            status = await runtime.agent.run_turn("Say hello.")
+            assert status is TurnStatus.COMPLETED, [event for event in events if isinstance(event, ErrorEvent)]
+            [compacted] = [event for event in events if isinstance(event, CompactedEvent)]
+            assert compacted.before > 1024 > compacted.after and runtime.agent.context.limit == 1024
+
+
+async def test_calls_made_by_a_grammar_go_through_the_whole_loop(tmp_path: Path, llama_server: str):
+    """Each reply is a call, well-formed, judged and answered: what a 135M model calls makes no sense otherwise."""
+    async with conversation(tmp_path, [], Attendance.NOBODY) as (runtime, events):
+
+        def end_with_the_second(event: Event) -> None:
+            if isinstance(event, ToolResultEvent) and len(said) == 2:
+                runtime.agent.interrupt("enough")
+
+        said: list[AssistantMessageEvent] = []
+        runtime.stream.subscribe(lambda event: said.append(event) if isinstance(event, AssistantMessageEvent) else None)
+        runtime.stream.subscribe(end_with_the_second)
+        provider = ShortAnswers(llama_server)
+        provider.must_call, provider.most = True, 120
+        runtime.agent.use(provider)
+        await runtime.agent.run_turn("Search for cats in all files.")
+        known = {tool.name for tool in builtin_tools()}
+        calls = [call for one in said for call in one.tool_calls]
+        assert len(said) == len(calls) == 2 and not any(one.text or one.partial for one in said)
+        assert {call.name for call in calls} <= known and {call.origin for call in calls} == {Origin.SALVAGED}
+        answered = {event.call_id for event in events if isinstance(event, ToolResultEvent)}
+        assert answered == {call.id for call in calls}
 
 
 @pytest.mark.skipif(os.environ.get("OLLM_TEST_LLM") != "1", reason="takes minutes; OLLM_TEST_LLM=1 runs it")
