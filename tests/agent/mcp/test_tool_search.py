@@ -70,8 +70,9 @@ async def test_too_many_tools_for_the_window_are_offered_once_found_and_stay_off
         return [tool.name for tool in keeper.affordable(tools, history)]
 
     assert offered() == ["read_file", TOOL_SEARCH]
-    [notice] = [event.text for event in said if isinstance(event, NoticeEvent)]
+    [notice, brief] = [event.text for event in said if isinstance(event, NoticeEvent)]
     assert notice.startswith("The 60 tools of MCP servers would take about ") and notice.endswith("with tool_search.")
+    assert "described in few words" in brief
     history.append(
         wire.ToolMessage("1", TOOL_SEARCH, "mcp__hub__t7(text): it\nmcp__hub__t9(text): mcp__hub__t1(not this)")
     )
