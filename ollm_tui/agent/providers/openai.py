@@ -43,10 +43,6 @@ _CHAT_PATH = "chat/completions"
 _WHOLE_REPLY_BYTES = 32 * 1024 * 1024
 
 
-_LM_STUDIO = frozenset({"organization_owner", "organization-owner"})
-_LLAMA_SWAP = "llama-swap"
-
-
 class OpenAIProvider(HttpProvider):
     """Streams replies from `{base_url}/chat/completions`.
 
@@ -82,8 +78,7 @@ class OpenAIProvider(HttpProvider):
         self._no_stream_options = False
         self._without_thinking: set[str] = set()
         """Models whose server refused to be told whether to think."""
-        self._owners: frozenset[str] = frozenset()
-        """What the server says who owns its models, which tells the kind of server."""
+        self._is_llama = False
         self._settled: set[str] = set()
 
     def describe(self) -> ProviderDescription:
@@ -107,7 +102,7 @@ class OpenAIProvider(HttpProvider):
         models = tuple(
             ModelInfo(name, context_window=_window(row)) for row in rows if (name := as_text(member(row, "id")))
         )
-        self._owners = frozenset(owner for row in rows if (owner := as_text(member(row, "owned_by"))))
+        self._is_llama = any(member(row, "owned_by") == "llamacpp" for row in rows)
         self._windows.update({model.name: model.context_window for model in models})
         if self._model and len(models) == 1:
             # servers of a single model answer to any name
@@ -128,24 +123,10 @@ class OpenAIProvider(HttpProvider):
         self._windows.setdefault(model, None)
         self._settled.add(model)
         offers = request.tools and self._options.of(model).tools is None
-        if offers and "llamacpp" in self._owners and not await self._template_has_tools():
+        if offers and self._is_llama and not await self._template_has_tools():
             self._prompted.add(model)
             return [prompted_notice(model)]
         return []
-
-    async def _must_load(self, model: str) -> bool:
-        """Ask those that load a model when it is wanted and tell so: LM Studio, llama-swap."""
-        try:
-            if self._owners & _LM_STUDIO:
-                rows = member(await self._connection.query("../api/v0/models"), "data")
-                state = next((member(row, "state") for row in as_list(rows) if member(row, "id") == model), "loaded")
-                return state != "loaded"
-            if _LLAMA_SWAP in self._owners:
-                rows = member(await self._connection.query("../running"), "running")
-                return isinstance(rows, list) and not any(member(row, "model") == model for row in rows)
-        except ProviderError:
-            pass  # it does not tell
-        return False
 
     async def _template_has_tools(self) -> bool:
         """Ask llama.cpp whether the model's chat template knows tools: those it does not know it drops in silence."""

@@ -449,26 +449,3 @@ async def test_the_list_of_models_is_read():
     async with connected() as (server, provider):
         server.always("/v1/models", json_reply({"object": "list", "data": [{"id": "a"}, {"id": 5}, {}, {"id": "b"}]}))
         assert [model.name for model in await provider.list_models()] == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("owner", "path", "told", "loads"),
-    [
-        ("organization_owner", "/api/v0/models", {"data": [{"id": "demo", "state": "not-loaded"}]}, True),
-        ("organization_owner", "/api/v0/models", {"data": [{"id": "demo", "state": "loaded"}]}, False),
-        ("organization_owner", "/api/v0/models", {"error": "what?"}, False),
-        ("llama-swap", "/running", {"running": [{"model": "other", "state": "ready"}]}, True),
-        ("llama-swap", "/running", {"running": [{"model": "demo", "state": "ready"}]}, False),
-        ("llama-swap", "/running", "nonsense", False),
-        ("somebody", "/running", {"running": []}, False),
-    ],
-)
-async def test_a_server_that_loads_in_silence_is_said_to_load_where_it_tells(
-    owner: str, path: str, told: object, loads: bool
-):
-    async with connected() as (server, provider):
-        server.always("/v1/models", json_reply({"data": [{"id": "demo", "owned_by": owner}]}))
-        server.always(path, json_reply(told))
-        server.reply(CHAT, HELLO)
-        got = await collect(provider, asking())
-        assert got.failure is None and (ModelLoading("demo") in got.events) == loads
