@@ -38,6 +38,9 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import JsonObject
 
+LOADED_FOR = 60.0
+"""Seconds for which a model that just answered is taken to be in memory still; another may have taken its place."""
+
 _OPENING_BYTES = 64
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
 
@@ -186,6 +189,8 @@ class HttpProvider(ABC):
         """Models without tools of their own, which are told of them in words."""
         self._unconstrained: set[str] = set()
         """Models whose server takes no schema for the reply."""
+        self._answered: dict[str, float] = {}
+        """When each model answered last."""
 
     @property
     def model(self) -> str | None:
@@ -217,7 +222,8 @@ class HttpProvider(ABC):
         self._notices.add(*await signal.guard(self._settle(model, offered)))
         for notice in self._notices.take():
             yield ProviderNotice(notice)
-        if await signal.guard(self._must_load(model)):
+        idle = asyncio.get_running_loop().time() - self._answered.get(model, -LOADED_FOR)
+        if idle >= LOADED_FOR and await signal.guard(self._must_load(model)):
             yield ModelLoading(model)
         while True:
             reader = self._reader(offered, model)
@@ -312,6 +318,7 @@ class HttpProvider(ABC):
                 raise
         for event in reader.read_rest():
             yield event
+        self._answered[model] = asyncio.get_running_loop().time()
         for notice in await signal.guard(self._verify(model)):
             yield ProviderNotice(notice)
         for event in reader.close():
@@ -322,7 +329,7 @@ class HttpProvider(ABC):
         """Find out, before a model's first request, what there is to know; return notices for the person."""
 
     async def _must_load(self, model: str) -> bool:
-        """Return whether the server has yet to load the model before it can answer."""
+        """Return whether the server tells that it has yet to load the model before it can answer."""
         return False
 
     async def _verify(self, model: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -45,9 +44,6 @@ from ollm_tui.core.base.results import JsonObject
 
 DEFAULT_WINDOW = 16_384
 """Tokens asked for by default; Ollama's own 4k cuts an agent's prompt without a word."""
-
-LOADED_FOR = 60.0
-"""Seconds for which a model that was just asked is taken to be in memory still; another may have taken its place."""
 
 _CHAT_PATH = "api/chat"
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
@@ -108,8 +104,6 @@ class OllamaProvider(HttpProvider):
         self._windows: dict[str, int] = {}
         self._verified: set[str] = set()
         self._without_thinking: set[str] = set()
-        self._answered: dict[str, float] = {}
-        """When each model was asked or answered last."""
 
     def describe(self) -> ProviderDescription:
         """Return name, model, address and window."""
@@ -191,10 +185,7 @@ class OllamaProvider(HttpProvider):
 
     async def _must_load(self, model: str) -> bool:
         """Return whether the model is not in memory; a server lists it as soon as it begins to load it."""
-        now = asyncio.get_running_loop().time()
-        since = now - self._answered.get(model, -LOADED_FOR)
-        self._answered[model] = now
-        return since >= LOADED_FOR and await self._loaded_row(model) == {}
+        return await self._loaded_row(model) == {}
 
     async def _loaded_row(self, model: str) -> JsonObject | None:
         """Return what the server tells of a loaded model, nothing where it is not; None where it does not tell."""
@@ -211,7 +202,6 @@ class OllamaProvider(HttpProvider):
 
     async def _verify(self, model: str) -> list[str]:
         """Compare, once, the window that the server loaded with the one that was asked for."""
-        self._answered[model] = asyncio.get_running_loop().time()
         if model in self._verified:
             return []
         self._verified.add(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import ClassVar
 
 from pydantic import JsonValue
@@ -78,7 +79,11 @@ class OpenAIProvider(HttpProvider):
         self._no_stream_options = False
         self._without_thinking: set[str] = set()
         """Models whose server refused to be told whether to think."""
-        self._is_llama = False
+        self._owner: str | None = None
+        """What the server's list of models is marked with, which tells llama.cpp, llama-swap and LM Studio."""
+        self._listed: frozenset[str] = frozenset()
+        self._unloaded: set[str] = set()
+        """Models of which llama.cpp tells nothing before they are loaded."""
         self._settled: set[str] = set()
 
     def describe(self) -> ProviderDescription:
@@ -102,18 +107,22 @@ class OpenAIProvider(HttpProvider):
         models = tuple(
             ModelInfo(name, context_window=_window(row)) for row in rows if (name := as_text(member(row, "id")))
         )
-        self._is_llama = any(member(row, "owned_by") == "llamacpp" for row in rows)
+        self._owner = next((owner for row in rows if (owner := as_text(member(row, "owned_by")))), None)
+        self._listed = frozenset(model.name for model in models)
         self._windows.update({model.name: model.context_window for model in models})
+        waiting = [row for row in rows if self._owner == "llamacpp" and _is_unloaded(row)]
+        self._unloaded = {name for row in waiting if (name := as_text(member(row, "id")))}
         if self._model and len(models) == 1:
             # servers of a single model answer to any name
             self._windows[self._model] = models[0].context_window
+            self._unloaded |= {self._model} if waiting else set()
         return models
 
     async def _settle(self, model: str, request: ChatRequest) -> list[str]:
         """Ask once for the window, which some (llama.cpp, vLLM) tell in their list of models, and about tools."""
         if model in self._settled:
             return []
-        if not self._given_window and model not in self._windows:
+        if model not in self._windows or model in self._unloaded:
             try:
                 await self.list_models()
             except ProviderError as error:
@@ -121,25 +130,44 @@ class OpenAIProvider(HttpProvider):
                 if error.kind is ProviderErrorKind.UNREACHABLE:
                     raise
         self._windows.setdefault(model, None)
+        if model in self._unloaded:
+            return []  # its window and its template are told once it is loaded
         self._settled.add(model)
         offers = request.tools and self._options.of(model).tools is None
-        if offers and self._is_llama and not await self._template_has_tools():
+        if offers and self._owner == "llamacpp" and not await self._template_has_tools():
             self._prompted.add(model)
             return [prompted_notice(model)]
         return []
 
     async def _template_has_tools(self) -> bool:
         """Ask llama.cpp whether the model's chat template knows tools: those it does not know it drops in silence."""
-        return member(member(await self._properties(), "chat_template_caps"), "supports_tools") is not False
+        return member(member(await self._told("../props"), "chat_template_caps"), "supports_tools") is not False
 
     async def _ask_whether_it_sees(self, model: str) -> bool | None:
-        sees = member(member(await self._properties(), "modalities"), "vision")
+        sees = member(member(await self._told("../props"), "modalities"), "vision")
         return sees if isinstance(sees, bool) else None
 
-    async def _properties(self) -> JsonValue:
-        """Return what llama.cpp tells of itself; None from other servers."""
+    async def _must_load(self, model: str) -> bool:
+        """Ask the servers that load a model without a word and tell, beside OpenAI's interface, which they have."""
+        match self._owner:
+            case "llamacpp":
+                with suppress(ProviderError):
+                    await self.list_models()
+                return model in self._unloaded or member(await self._told("../props"), "is_sleeping") is True
+            case "llama-swap":
+                running = member(await self._told("../running"), "running")
+                ready = [member(row, "model") for row in as_list(running) if member(row, "state") == "ready"]
+                return isinstance(running, list) and model in self._listed and model not in ready
+            case "organization_owner" | "organization-owner":  # LM Studio
+                rows = as_list(member(await self._told("../api/v0/models"), "data"))
+                return any(member(row, "id") == model and member(row, "state") == "not-loaded" for row in rows)
+            case _:
+                return False
+
+    async def _told(self, path: str) -> JsonValue:
+        """Return what a kind of server tells of itself; None from others."""
         try:
-            return await self._connection.query("../props")
+            return await self._connection.query(path)
         except ProviderError:
             return None
 
@@ -272,6 +300,12 @@ def _window(row: JsonValue) -> int | None:
         as_count(member(row, "context_length")),
     )
     return next((count for count in counts if count), None)
+
+
+def _is_unloaded(row: JsonValue) -> bool:
+    """Return whether llama.cpp has yet to load it: one of several has a status, a single one no `meta` until then."""
+    status = member(member(row, "status"), "value")
+    return status != "loaded" if isinstance(status, str) else not member(row, "meta")
 
 
 def _parts_of(message: UserMessage) -> list[JsonValue]:

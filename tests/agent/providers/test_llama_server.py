@@ -116,6 +116,7 @@ async def test_text_is_streamed_with_usage_and_the_model_is_found_by_itself(llam
     got = await collect(provider, asking("Tell me about the sea.", tools=(), max_tokens=12, temperature=0.0))
     assert got.failure is None
     assert len([event for event in got.events if isinstance(event, TextDelta)]) >= 2
+    assert not [event for event in got.events if isinstance(event, ModelLoading)]
     [(prompt, completion)] = got.usage
     assert prompt is not None
     assert prompt > 5

@@ -13,7 +13,6 @@ from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
     ModelInfo,
-    ModelLoading,
     ProviderErrorKind,
     SystemMessage,
     ToolCall,
@@ -128,17 +127,6 @@ async def test_a_window_the_server_did_not_give_is_noticed_and_used_from_then_on
         assert (await collect(provider, asking())).notices == []
         asked = [request for request in server.requests if request.path == "/api/ps"]
         assert len(asked) == 2, "before the first reply and behind it"
-
-
-@pytest.mark.parametrize(
-    ("ps", "loads"), [({"models": []}, True), ({"models": [{"name": "demo:1b"}]}, False), ({"error": "what?"}, False)]
-)
-async def test_a_model_that_is_not_in_memory_is_said_to_be_loaded_before_it_answers(ps: object, loads: bool):
-    async with connected() as (server, provider):
-        server.always("/api/ps", json_reply(ps))
-        server.reply(CHAT, HELLO, HELLO)
-        assert (ModelLoading("demo:1b") in (await collect(provider, asking())).events) == loads
-        assert ModelLoading("demo:1b") not in (await collect(provider, asking())).events
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    ModelLoading,
     ProviderErrorKind,
     SystemMessage,
     TextDelta,
@@ -198,17 +197,6 @@ async def test_a_model_too_large_for_the_machine_is_not_asked_for_again():
         assert reason in got.failure.message
         assert "smaller" in got.failure.message
         assert len(server.bodies(CHAT)) == 1
-
-
-async def test_a_server_that_is_loading_its_model_is_waited_for():
-    async with connected() as (server, provider):
-        loading = wire_fixture("llamacpp_503_loading.json")
-        server.reply(CHAT, *[loading] * 6, HELLO)
-        got = await collect(provider, asking())
-        assert got.text == "Hello"
-        assert len(got.notices) == 1
-        assert "loading the model" in got.notices[0]
-        assert ModelLoading("demo") in got.events
 
 
 async def test_nobody_listening_is_said_with_the_address_and_what_to_do():

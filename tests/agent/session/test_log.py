@@ -28,6 +28,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.agent.session.catalogue import RECENT_CALLS, recent_calls, take_broken_off
 from ollm_tui.agent.session.log import SessionLog
+from ollm_tui.agent.session.reading import read_log
 from ollm_tui.core.bus.states import Origin
 
 MOMENT = "2026-01-31T09:00:00.000Z"
@@ -96,6 +97,26 @@ def test_a_log_that_is_gone_is_begun_anew_and_says_what_is_missing(log: SessionL
     gap, third = logged(log)
     assert isinstance(gap, NoticeEvent) and gap.text == "2 events are missing here. The log was gone."
     assert third == message(3)
+
+
+def test_a_log_cut_at_any_byte_keeps_its_whole_records_and_its_broken_end_aside(tmp_path: Path) -> None:
+    whole = begun(tmp_path, "whole", tmp_path, message(1, "\u00e9"), called("a"), returned("a"), OVER)
+    whole.close()
+    content = whole.path.read_bytes()
+    records = [read_event(line) for line in content.splitlines()]
+    ends = [at for at in range(len(content) + 1) if content[at : at + 1] == b"\n"]
+    for at in range(len(content) + 1):
+        cut = tmp_path / str(at) / "events.jsonl"
+        cut.parent.mkdir()
+        cut.write_bytes(content[:at])
+        log = SessionLog(cut.parent)
+        log.write(message(9))
+        log.close()
+        found, kept = read_log(cut), sum(end <= at for end in ends)
+        broken = at > 0 and content[at - 1 : at] != b"\n" and at not in ends
+        assert list(found.events) == [*records[:kept], message(9)] and found.damaged == broken, at
+        after = cut.read_bytes()
+        assert after.startswith(content[:at]) and after.count(b"\n") == kept + broken + 1, "nothing is taken away"
 
 
 def test_a_log_that_cannot_be_opened_is_tried_again_with_each_event(tmp_path: Path) -> None:
