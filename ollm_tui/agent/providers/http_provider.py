@@ -148,6 +148,8 @@ class ServerReplyReader(ReplyReader):
 
     def _count(self, prompt: JsonValue, completion: JsonValue) -> None:
         """Note the tokens that the server counted."""
+        if prompt is None and completion is None:
+            return
         counts = UsageReported(as_count(prompt), as_count(completion))
         self._usage = self._usage if counts == UsageReported(None, None) else counts
 

@@ -250,13 +250,17 @@ class OpenAIReplyReader(ServerReplyReader):
             yield from super()._event(event)
 
     def _parts(self, chunk: JsonObject) -> Iterator[StreamEvent]:
-        usage = as_object(chunk.get("usage"))
-        self._count(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+        if usage := as_object(chunk.get("usage")):
+            self._count(usage.get("prompt_tokens"), usage.get("completion_tokens"))
         for choice in as_list(chunk.get("choices"))[:1]:
-            yield from self._delta(as_object(member(choice, "delta") or member(choice, "message")))
-            self._reason = as_text(member(choice, "finish_reason")) or self._reason
+            if isinstance(choice, dict):
+                yield from self._delta(as_object(choice.get("delta") or choice.get("message")))
+                self._reason = as_text(choice.get("finish_reason")) or self._reason
 
     def _delta(self, delta: JsonObject) -> Iterator[StreamEvent]:
+        if len(delta) == 1 and (only := as_text(delta.get("content"))):  # as nearly all are
+            yield from self.text(only)
+            return
         if thought := as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning")):
             yield from self.reasoning(thought)
         if text := _text_of(delta.get("content")) or _text_of(delta.get("refusal")):

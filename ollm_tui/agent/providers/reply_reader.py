@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ollm_tui.agent.providers.call_assembly import MAX_CALLS, CallAssembler, CallFragment, CallIds
 from ollm_tui.agent.providers.json_values import well_formed
@@ -36,8 +36,7 @@ class FramingError(ValueError):
     """The bytes cannot be a stream of this kind; the reply is of no use from here on."""
 
 
-@dataclass(frozen=True)
-class ServerEvent:
+class ServerEvent(NamedTuple):
     """One event: its type (`message` unless named) and its data, several data lines joined with LF."""
 
     type: str
@@ -58,12 +57,15 @@ class LineDecoder:
             # a CR at the very end of a chunk may be the first half of CRLF
             self._after_cr, chunk = False, chunk.removeprefix(b"\n")
         for line in chunk.splitlines(keepends=True):
-            self._unfinished += line.rstrip(b"\r\n")
-            if len(self._unfinished) > self._limit:
+            text = line.rstrip(b"\r\n")
+            whole = len(text) < len(line)
+            if self._unfinished or not whole:
+                self._unfinished += text
+            if len(text) > self._limit or len(self._unfinished) > self._limit:
                 raise FramingError(f"a line of more than {self._limit:,} bytes")
             self._after_cr = line.endswith(b"\r")
-            if line.endswith((b"\r", b"\n")):
-                yield from self._take()
+            if whole:
+                yield from self._take() if self._unfinished else self._events(text)
 
     def close(self) -> Iterator[ServerEvent]:
         """Yield what stands after the last line end; it may be the half of an event."""
