@@ -10,7 +10,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -245,7 +245,8 @@ def _drop_unused(db: sqlite3.Connection, *, with_known: bool) -> None:
 
 def _dumped(changes: Sequence[Change]) -> str:
     # ASCII: names that are no Unicode pass as the halves of surrogate pairs that Python makes of them.
-    return json.dumps([asdict(change) for change in changes], separators=(",", ":"))
+    # `asdict` copies deeply and takes ten times as long.
+    return json.dumps(changes, default=vars, separators=(",", ":"))
 
 
 def _loaded(text: str) -> tuple[Change, ...]:
