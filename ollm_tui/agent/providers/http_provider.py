@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import ClassVar
@@ -125,25 +125,26 @@ class ServerReplyReader(ReplyReader):
             yield self._usage
         yield from self.finish(self.finish_reasons.get(self._reason or "stop", FinishReason.OTHER), self._reason)
 
-    def _event(self, event: ServerEvent) -> Iterator[StreamEvent]:
+    # No generators, which would lie in each other for every word of a reply.
+
+    def _event(self, event: ServerEvent) -> Iterable[StreamEvent]:
         try:
             chunk = parse_json(event.data)
         except ValueError:
             chunk = None
         if not isinstance(chunk, dict):
             self._unreadable += 1
-            return
-        wrapped: JsonObject = {"error": chunk}
-        yield from self._chunk(wrapped if event.type == "error" and "error" not in chunk else chunk)
+            return ()
+        return self._chunk({"error": chunk} if event.type == "error" and "error" not in chunk else chunk)
 
-    def _chunk(self, chunk: JsonObject) -> Iterator[StreamEvent]:
+    def _chunk(self, chunk: JsonObject) -> Iterable[StreamEvent]:
         self._read += 1
         if chunk.get("error") or chunk.get("object") == "error":
             raise self._connection.error_from(read_error(chunk), url=self._url, status=None, model=self._model)
-        yield from self._parts(chunk)
+        return self._parts(chunk)
 
     @abstractmethod
-    def _parts(self, chunk: JsonObject) -> Iterator[StreamEvent]:
+    def _parts(self, chunk: JsonObject) -> Iterable[StreamEvent]:
         """Yield the events of one JSON object of the reply."""
 
     def _count(self, prompt: JsonValue, completion: JsonValue) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import ClassVar
 
@@ -243,11 +243,11 @@ class OpenAIReplyReader(ServerReplyReader):
             self._reason = self._reason or "stop"
         yield from super().read_rest()
 
-    def _event(self, event: ServerEvent) -> Iterator[StreamEvent]:
+    def _event(self, event: ServerEvent) -> Iterable[StreamEvent]:
         if event.data.strip() == "[DONE]":
             self.finished = True
-        else:
-            yield from super()._event(event)
+            return ()
+        return super()._event(event)
 
     def _parts(self, chunk: JsonObject) -> Iterator[StreamEvent]:
         if usage := as_object(chunk.get("usage")):

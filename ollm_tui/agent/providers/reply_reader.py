@@ -71,15 +71,15 @@ class LineDecoder:
         """Yield what stands after the last line end; it may be the half of an event."""
         yield from self._take()
 
-    def _take(self) -> Iterator[ServerEvent]:
+    def _take(self) -> Iterable[ServerEvent]:
         line = bytes(self._unfinished)
         self._unfinished.clear()
-        yield from self._events(line)
+        return self._events(line)
 
-    def _events(self, line: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that a whole line completes; bytes that are not UTF-8 become U+FFFD."""
-        if text := line.decode("utf-8", "replace").strip():
-            yield ServerEvent("message", text)
+    def _events(self, line: bytes) -> Iterable[ServerEvent]:
+        """Return the events that a whole line completes; bytes that are not UTF-8 become U+FFFD."""
+        text = line.decode("utf-8", "replace").strip()
+        return (ServerEvent("message", text),) if text else ()
 
 
 class EventDecoder(LineDecoder):
@@ -100,12 +100,11 @@ class EventDecoder(LineDecoder):
         yield from super().close()
         yield from self._dispatch()
 
-    def _events(self, line: bytes) -> Iterator[ServerEvent]:
+    def _events(self, line: bytes) -> Iterable[ServerEvent]:
         if self._at_start:
             line, self._at_start = line.removeprefix(b"\xef\xbb\xbf"), False
         if not line:
-            yield from self._dispatch()
-            return
+            return self._dispatch()
         name, _, value = line.decode("utf-8", "replace").partition(":")
         value = value.removeprefix(" ")
         match name:
@@ -117,16 +116,15 @@ class EventDecoder(LineDecoder):
             case "event":
                 self._type = value
             case "error":
-                yield from self._dispatch()
-                yield ServerEvent("error", value)
+                return (*self._dispatch(), ServerEvent("error", value))
             case _:
                 pass  # comments (":" first), ids, retry times and fields of the future
+        return ()
 
-    def _dispatch(self) -> Iterator[ServerEvent]:
+    def _dispatch(self) -> Iterable[ServerEvent]:
         data, kind = self._data, self._type or "message"
         self._data, self._type, self._size = [], "", 0
-        if data:
-            yield ServerEvent(kind, "\n".join(data))
+        return (ServerEvent(kind, "\n".join(data)),) if data else ()
 
 
 class SurrogateRepair:
@@ -221,7 +219,7 @@ class ReplyReader:
 
     def text(self, piece: str) -> Iterator[StreamEvent]:
         """Add text of the answer."""
-        yield from self._shown(self._tags.feed(self._text_repair.feed(piece)))
+        return self._shown(self._tags.feed(self._text_repair.feed(piece)))
 
     def reasoning(self, piece: str) -> Iterator[StreamEvent]:
         """Add thinking."""
