@@ -125,3 +125,48 @@ def parse_tap(output: str, locator: Locator) -> TestReport:
     if not report.total and not report.crashed and not re.search(r"^1\.\.\d+", output, re.M):
         raise ReportError("its output has no counts")
     return report
+
+
+_TOTAL = re.compile(
+    r"^(?:collected (?P<pytest>\d+) items?(?:.* (?P<selected>\d+) selected)?|\d+ workers? \[(?P<xdist>\d+) items?\]"
+    r"|running (?P<cargo>\d+) tests?|1\.\.(?P<tap>\d+))"
+)
+_PYTEST_PERCENT = re.compile(r"\[ *(\d+)%\]$")
+_CTEST_COUNT = re.compile(r"^ *(\d+)/(\d+) Test +#")
+_ONE_ENDED = re.compile(r"^(?:not )?ok \d+\b|^test .+ \.\.\. \w")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_LONGEST_LINE = 2_000
+PROGRESS = re.compile(r"^(\d+ of \d+) tests$", re.M)
+"""The line that `TestProgress` writes, among those that the runner prints."""
+
+
+class TestProgress:
+    """Tells, from what a runner prints so far, how many of its tests have ended, where it says how many there are."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._done = self._total = 0
+
+    def feed(self, text: str) -> str:
+        """Return a line such as `12 of 40 tests` where further text tells another number, else nothing."""
+        before = self._done, self._total
+        *rows, rest = (self._rest + text).split("\n")
+        self._rest = rest[-_LONGEST_LINE:]
+        for row in rows:
+            shown = row[-_LONGEST_LINE:].rstrip("\r").rpartition("\r")[2]  # what a terminal shows of it in the end
+            self._read(_ESCAPES.sub("", shown).rstrip())
+        told = 0 < self._done <= self._total and (self._done, self._total) != before
+        return f"{self._done} of {self._total} tests\n" if told else ""
+
+    def _read(self, row: str) -> None:
+        if total := _TOTAL.match(row):
+            whole = total["selected"] or total["pytest"] or total["xdist"] or total["tap"]
+            self._total = int(whole) if whole else self._total + int(total["cargo"])  # one line for each binary
+        elif (percent := _PYTEST_PERCENT.search(row)) and self._total:
+            self._done = max(self._done, self._total * int(percent[1]) // 100)
+        elif count := _CTEST_COUNT.match(row):
+            self._done, self._total = int(count[1]), int(count[2])
+        elif _ONE_ENDED.match(row):
+            self._done += 1

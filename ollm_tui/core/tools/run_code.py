@@ -47,10 +47,12 @@ from ollm_tui.core.tools.command_outcome import likely_refusal
 
 MOST_ARTIFACTS = 100
 MOST_SCANNED = 200_000
-"""Files of the workspace that are compared before and after."""
+"""Files of the workspace that are looked at afterwards."""
 FIRST_LINE = 60
 """Characters of the code that a call's line shows."""
 _READ_BYTES = 1 << 16
+_CLOCK_TICK = 0.012
+"""Seconds by which the clock that stamps files may lag behind: what runs after them changes files later."""
 
 
 class CodeLanguage(StrEnum):
@@ -129,12 +131,13 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run the code; OperationCancelled carries the output so far."""
         root = self.context.fence.root
-        before = await signal.in_thread(_files_of, root)
+        moment = time.time_ns()
+        await signal.guard(asyncio.sleep(_CLOCK_TICK))
         started = time.monotonic()
         caged = self.place is ExecutionPlace.WORK_CAGE
         outcome = await (self._in_cage(signal) if caged else self._on_this_machine(signal))
         duration = round((time.monotonic() - started) * 1000)
-        made = _changed(before, await signal.in_thread(_files_of, root))
+        made = await signal.in_thread(_changed_since, root, moment)
         return self._result(outcome, duration, made)
 
     async def _in_cage(self, signal: AbortSignal) -> _Outcome:
@@ -327,19 +330,24 @@ def _python() -> str:
     return shutil.which("python3") or sys.executable
 
 
-def _files_of(root: Path) -> dict[str, tuple[int, int]]:
-    """Return time and size of each file below a directory, by its path from there."""
-    found: dict[str, tuple[int, int]] = {}
+def _changed_since(root: Path, moment: int) -> list[str]:
+    """Return the files below a directory that were made or changed later, by their paths from there.
+
+    Nobody can set the change time back, so that one look tells it.
+    """
+    found: list[str] = []
+    seen = 0
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name != ".git" or folder != str(root)]
         for name in names:
             path = os.path.join(folder, name)
             with suppress(OSError):
-                status = os.lstat(path)
-                found[os.path.relpath(path, root)] = (status.st_mtime_ns, status.st_size)
-        if len(found) > MOST_SCANNED:
+                if os.lstat(path).st_ctime_ns > moment:
+                    found.append(os.path.relpath(path, root))
+        seen += len(names)
+        if seen > MOST_SCANNED:
             break
-    return found
+    return sorted(found)
 
 
 def _about_protected(made: Sequence[str]) -> list[str]:
@@ -352,10 +360,6 @@ def _about_protected(made: Sequence[str]) -> list[str]:
         if sensitivity is not None and ".git" not in Path(name).parts and ".set-aside" not in name:
             notes.append(f"it made {quote_name(name)}, which {sensitivity.reason}: look at it")
     return notes
-
-
-def _changed(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> list[str]:
-    return sorted(path for path, state in after.items() if before.get(path) != state)
 
 
 RUN_CODE = Tool(

@@ -30,7 +30,7 @@ from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.search.repository import read_file
 from ollm_tui.core.shell.hub import CommandRequest
 from ollm_tui.core.shell.pty_process import bash_line
-from ollm_tui.core.test_runs.printed import parse_cargo, parse_tap, parse_unittest
+from ollm_tui.core.test_runs.printed import TestProgress, parse_cargo, parse_tap, parse_unittest
 from ollm_tui.core.test_runs.report import (
     MAX_REPORT_BYTES,
     FailedTest,
@@ -122,7 +122,7 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
         try:
             before = await signal.in_thread(self._report_times)
             started = time.monotonic()
-            ran = await shell.execute(signal, update_output)
+            ran = await shell.execute(signal, None if update_output is None else _with_progress(update_output))
             self.refused = shell.refused
             duration = round((time.monotonic() - started) * 1000)
             return await signal.in_thread(self._result, ran, duration, before)
@@ -245,6 +245,18 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
             path.write_text(visible_block("\n".join(parts)), "utf-8", errors="replace")
             return path
         return None
+
+
+def _with_progress(update_output: UpdateOutput) -> UpdateOutput:
+    """Return what passes the output on and says after it how far the tests are."""
+    progress = TestProgress()
+
+    def passed_on(text: str) -> None:
+        told = progress.feed(text)
+        # what comes in the middle of a line waits for none: the line stands on one of its own
+        update_output(text if not told else f"{text}{'' if text.endswith(chr(10)) else chr(10)}{told}")
+
+    return passed_on
 
 
 class _TestShell(ShellInvocation):

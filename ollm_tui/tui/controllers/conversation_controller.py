@@ -32,6 +32,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
+from ollm_tui.core.test_runs.printed import PROGRESS
 from ollm_tui.tui.entry_texts import arguments_text, picture_of, result_words
 from ollm_tui.tui.values import (
     AnswerEntry,
@@ -221,7 +222,11 @@ class ConversationController:
 
     def _output(self, event: ToolOutputEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
-        return [] if call is None else [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_LIMIT:]))]
+        if call is None:
+            return []
+        progress = PROGRESS.findall(event.text) if call.tool == "run_tests" else []
+        result = progress[-1] if progress else call.result
+        return [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_LIMIT:], result=result))]
 
     def _turns(self) -> list[Change]:
         """Return the calls that begin to wait for an earlier one, or no longer do: what was asked about comes first."""

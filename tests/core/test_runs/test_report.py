@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.test_runs.printed import parse_cargo, parse_tap, parse_unittest
+from ollm_tui.core.test_runs.printed import TestProgress, parse_cargo, parse_tap, parse_unittest
 from ollm_tui.core.test_runs.report import (
     MAX_FAILURES,
     MAX_REPORT_BYTES,
@@ -163,3 +163,28 @@ def test_tap_counts_its_top_level_alone(locator: Locator) -> None:
     assert parse_tap("ok 1 - a\nBail out! no disk\n", locator).crashed
     with pytest.raises(ReportError):
         parse_tap("all is well\n", locator)
+
+
+PYTEST = (
+    "\x1b[1mcollecting ... \x1b[0m\x1b[1m\rcollected 20 items\x1b[0m\r\n"
+    "tests/test_a.py \x1b[32m.\x1b[0m\x1b[32m   [ 50%]\x1b[0m\r\ntests/test_b.py ..........   [100%]\r\n"
+)
+PRINTED = [
+    (PYTEST, ["10 of 20", "20 of 20"]),
+    ("collected 9 items / 5 deselected / 4 selected\na.py::b PASSED [ 25%]\n", ["1 of 4"]),
+    ("4 workers [40 items]\n...... [ 30%]\n", ["12 of 40"]),
+    (".......... [ 30%]\n", []),
+    ("running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nrunning 1 test\n", ["1 of 2", "2 of 2", "2 of 3"]),
+    ("TAP version 13\n1..3\nok 1 - a\n    ok 1 - inner\nnot ok 2\n", ["1 of 3", "2 of 3"]),
+    ("      Start 1: a\n 1/12 Test  #1: a ....   Passed    0.01 sec\n", ["1 of 12"]),
+    ("ok 1 - the plan comes last\n1..1\n", ["1 of 1"]),
+    ("50 of 10 things\n[ 99%] Building\n" + "x" * 10_000, []),
+]
+
+
+@pytest.mark.parametrize(("printed", "told"), PRINTED)
+def test_how_far_the_tests_are_is_told_where_their_number_is(printed: str, told: list[str]) -> None:
+    for size in (1, 7):
+        progress = TestProgress()
+        lines = [line for at in range(0, len(printed), size) if (line := progress.feed(printed[at : at + size]))]
+        assert lines == [f"{one} tests\n" for one in told]

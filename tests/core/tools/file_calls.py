@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.escape import quote_name
-from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
@@ -102,11 +102,13 @@ class Room:
         return asyncio.run(run(self.invocation(tool, **arguments)))
 
 
-async def run(invocation: AnyInvocation, signal: AbortSignal | None = None) -> ToolResult:
+async def run(
+    invocation: AnyInvocation, signal: AbortSignal | None = None, update_output: UpdateOutput | None = None
+) -> ToolResult:
     signal = signal or AbortController().signal
     invocation.facts()
     done = await invocation.check(signal)
-    return done if done is not None else await invocation.execute(signal)
+    return done if done is not None else await invocation.execute(signal, update_output)
 
 
 class Race:

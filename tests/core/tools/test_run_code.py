@@ -49,7 +49,7 @@ def test_streams_stay_apart_and_arguments_and_variables_arrive(room: Room) -> No
 def test_files_that_were_made_or_changed_are_named(room: Room) -> None:
     room.write("old", "a")
     room.write("same", "a")
-    result = run(room, "bash", "mkdir d; echo x > d/new; echo longer > old")
+    result = run(room, "bash", "mkdir d; echo x > d/new; printf b > old; touch -r same old")
     assert [artifact.path for artifact in result.artifacts] == ["d/new", "old"]
     assert "d/new, old" in result.llm_content
 

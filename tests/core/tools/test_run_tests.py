@@ -26,10 +26,10 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
     return Room(tmp_path)
 
 
-def run_project(room: Room, **arguments: object) -> ToolResult:
+def run_project(room: Room, said: list[str] | None = None, **arguments: object) -> ToolResult:
     async def whole() -> ToolResult:
         try:
-            return await run(room.invocation(RUN_TESTS, **arguments))
+            return await run(room.invocation(RUN_TESTS, **arguments), None, None if said is None else said.append)
         finally:
             await room.context.defaults.aclose()
 
@@ -65,8 +65,10 @@ def test_later(): pass
 def test_pytest_tells_counts_and_where_it_failed_and_runs_what_failed_again(room: Room) -> None:
     room.write("tests/test_yak.py", PYTEST)
     with_own_python(room)
-    result = run_project(room)
+    said: list[str] = []
+    result = run_project(room, said)
     assert counts(result) == (1, 1, 0, 1), result.llm_content
+    assert "3 of 3 tests\n" in "".join(said) and "3 of 3 tests" not in result.llm_content
     failure = data(result).failures[0]
     assert (failure.path, failure.line, failure.name) == ("tests/test_yak.py", 6, "TestYak::test_bad")
     assert data(result).command == ".venv/bin/python -m pytest" and data(result).state is RunState.FAILED

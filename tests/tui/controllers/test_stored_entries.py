@@ -14,6 +14,7 @@ from ollm_tui.agent.events import (
     Event,
     LoggedResult,
     ToolCallEvent,
+    ToolOutputEvent,
     ToolResultEvent,
     UserMessageEvent,
 )
@@ -202,3 +203,14 @@ def test_a_call_behind_one_that_was_asked_about_waits_until_that_has_ended(sessi
     result = LoggedResult(ok=True, llm_content="done", return_display="done")
     session.stream.publish(ToolResultEvent(call_id="a", result=result))
     assert words() == ["ok", "RUN", "RUN"]
+
+
+def test_the_line_of_running_tests_says_how_far_they_are(session: Session) -> None:
+    for call_id, tool in (("t", "run_tests"), ("s", "shell")):
+        session.stream.publish(ToolCallEvent(call_id=call_id, name=tool, arguments={}, origin=Origin.MODEL))
+        session.stream.publish(ToolOutputEvent(call_id=call_id, text="...... [ 30%]\n12 of 40 tests\n"))
+        session.stream.publish(ToolOutputEvent(call_id=call_id, text="..."))
+    assert [entry.result for entry in session.entries.values() if isinstance(entry, CallEntry)] == ["12 of 40", ""]
+    ended = LoggedResult(ok=True, llm_content="40 passed", return_display="40 passed")
+    session.stream.publish(ToolResultEvent(call_id="t", result=ended))
+    assert [entry.result for entry in session.entries.values() if isinstance(entry, CallEntry)] == ["", ""]
