@@ -63,6 +63,8 @@ class Connection:
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._relisting: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._limits: set[asyncio.Timeout] = set()
+        """The times that calls have left."""
         self._task = asyncio.ensure_future(self._hold())
 
     async def close(self) -> None:
@@ -87,7 +89,7 @@ class Connection:
         seconds = self.server.timeout
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with asyncio.timeout(seconds) as limit, self._counted(limit):
 
                 async def advance(progress: float, total: float | None, message: str | None) -> None:
                     limit.reschedule(loop.time() + seconds)
@@ -212,9 +214,20 @@ class Connection:
         root = self.server.root
         return types.ListRootsResult(roots=[types.Root(uri=Path(root).as_uri())] if root else [])  # pyright: ignore[reportArgumentType]  # it becomes a URL
 
+    @asynccontextmanager
+    async def _counted(self, limit: asyncio.Timeout) -> AsyncGenerator[None]:
+        self._limits.add(limit)
+        try:
+            yield
+        finally:
+            self._limits.discard(limit)
+
     async def _elicit(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask the person, for whom no time runs out; a call's own goes on after that."""
         form = isinstance(params, types.ElicitRequestFormParams)
-        return await self._ask(
+        for limit in self._limits:
+            limit.reschedule(None)
+        answer = await self._ask(
             Asked(
                 id=0,
                 server=self.server.name,
@@ -223,6 +236,9 @@ class Connection:
                 url="" if form else params.url,
             )
         )
+        for limit in self._limits:
+            limit.reschedule(asyncio.get_running_loop().time() + self.server.timeout)
+        return answer
 
 
 @asynccontextmanager

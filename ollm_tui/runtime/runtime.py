@@ -152,6 +152,10 @@ async def open_runtime(
         core.hooks.tell = lambda words: stream.publish(NoticeEvent(text=words))
         if core.mcp is not None:
             core.mcp.tell = lambda words: _later(stream.publish, NoticeEvent(text=words))
+            if attended:
+                from ollm_tui.agent.mcp.elicitation import Elicitation  # without servers nobody waits for it
+
+                core.mcp.ask_person = Elicitation(core.executor, core.mcp.tell).ask
             core.mcp.start()
         stack.push_async_callback(hooks.at_end)
         if attended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -78,6 +78,8 @@ class McpServers:
         self.settings = settings
         self.tell: Callable[[str], object] = log.warning
         """Takes sentences for the person."""
+        self.ask_person: Callable[[Asked], Awaitable[Answer]] | None = None
+        """Answers what servers ask the person; without one they are declined."""
         self.approved = approved or ApprovedTools()
         self._registry = registry
         self._workspace = workspace
@@ -222,4 +224,4 @@ class McpServers:
             yield f"  {words}"
 
     async def _ask(self, asked: Asked) -> Answer:
-        return Answer(id=asked.id, action="decline")
+        return Answer(id=asked.id, action="decline") if self.ask_person is None else await self.ask_person(asked)

@@ -124,7 +124,7 @@ class CallJudge:
         """Return the schemas of all tools that the policy lets exist, sorted by name; a plan's in mode plan alone."""
         tools = [tool for tool in self.registry.list() if self.policy.is_available(tool)]
         offered = {PROPOSE_PLAN: self.mode is Mode.PLAN, TASK: self._context.tasks is not None}
-        return [function_schema(tool) for tool in tools if offered.get(tool, True)]
+        return [function_schema(tool) for tool in tools if tool.offered and offered.get(tool, True)]
 
     async def change_policy(self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace) -> None:
         """Go on under what `change` makes of the policy, in this workspace; never while an approval is saved."""

@@ -237,6 +237,8 @@ class Tool(Generic[P]):
     time_limit: float | None = 300.0
     """Seconds the executor grants; None where the tool keeps a limit of its own."""
     plugin: bool = False
+    offered: bool = True
+    """Whether models are told of it."""
     cuts_itself: bool = False
     """The tool shortens its results to the limits itself."""
 

@@ -256,3 +256,29 @@ async def test_both_eras_of_the_protocol_with_a_server_of_the_index() -> None:
             assert report.protocol == protocol and heard.tools(name) == ["get_current_time", "convert_time"]
             told = await heard.host.call(name, "get_current_time", {"timezone": "Asia/Tokyo"})
             assert not told.is_error and "+09:00" in told.text
+
+
+KILLED = """
+import asyncio, sys
+from tests.agent.mcp.test_host import Heard
+
+async def main():
+    heard = Heard()
+    await heard.connect("slowclose", "fork")
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_when_this_program_is_killed_its_servers_end() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(SECONDS):
+        assert await process.stdout.readline() == b"ready\n"
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) == 4, "the host, two servers, and a child of one"
+    process.kill()
+    await process.wait()
+    assert not psutil.wait_procs(children, timeout=SECONDS)[1]

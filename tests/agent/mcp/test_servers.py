@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from ollm_tui.agent.mcp.approved import ApprovedTools
+from ollm_tui.agent.mcp.elicitation import Elicitation
 from ollm_tui.agent.mcp.servers import McpServers, ServerState
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings, read_servers
 from ollm_tui.agent.mcp.tools import build_tools
@@ -172,7 +175,7 @@ async def test_tools_that_come_late_join_between_two_turns(tmp_path: Path) -> No
             await asyncio.sleep(0.01)
         assert not room.registry.list(), "nothing changes while a turn may be running"
         await room.servers.join(AbortSignal())
-        assert [tool.name for tool in room.registry.list()] == ["mcp__fake__echo"]
+        assert [tool.name for tool in room.registry.list()] == ["mcp__fake__echo", "tool_search"]
 
 
 async def test_a_required_server_is_waited_for_and_the_wait_can_be_given_up(tmp_path: Path) -> None:
@@ -231,3 +234,36 @@ async def test_names_are_what_model_servers_take_and_clash_with_nothing() -> Non
     assert build_tools(server_of("fs", "good"), [no_object], room, ()).left_out == (
         "echo is left out: its parameters are no JSON object",
     )
+
+
+async def asked_by(tmp_path: Path, mode: str, *answers: Answer, person: bool = True) -> tuple[dict[str, object], Room]:
+    """Call a tool whose server asks the person something; return what the server got."""
+    rules = (PolicyRule(tool="mcp__fake", action=Decision.ALLOW),)
+    async with a_room(tmp_path, server_of("fake", mode), rules=rules, answers=(Answer(), *answers)) as room:
+        if person:
+            room.servers.ask_person = Elicitation(room.executor, room.notices.append).ask
+        await room.servers.join(AbortSignal())
+        result = await room.call("mcp__fake__echo", text="x")
+        assert result.ok, result
+        assert [tool.name for tool in room.registry.list()] == ["mcp__fake__echo", "tool_search"]
+        return json.loads(result.llm_content), room
+
+
+async def test_a_servers_question_is_answered_by_the_person_with_the_values_they_approved(tmp_path: Path) -> None:
+    changed: dict[str, JsonValue] = {"city": "Rome", "days": 3}
+    got, room = await asked_by(tmp_path, "elicit", Answer(modified_args=changed), Answer())
+    assert got == {"action": "accept", "content": changed}
+    form, again = room.asked[1:]
+    assert form.details.description == "The MCP server fake asks: Where to?" and form.origin == "plugin"
+    assert form.details.args == {"city": "", "days": 3} and again.details.args == changed
+    assert 'city: "Rome"' in shown(again.details)
+
+
+async def test_what_is_denied_asked_for_a_secret_or_without_a_person_is_declined(tmp_path: Path) -> None:
+    denied, _ = await asked_by(tmp_path, "elicit", Answer(approved=False))
+    secret, room = await asked_by(tmp_path, "secret")
+    nobody, _ = await asked_by(tmp_path, "elicit", person=False)
+    assert denied == secret == nobody == {"action": "decline"}
+    assert room.notices == [
+        "The MCP server fake asked for something and was declined: password looks like a secret, which no server may ask for."
+    ]
