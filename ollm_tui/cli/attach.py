@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, ending_signals, parse
-from ollm_tui.cli.plain import TypedLines, ask_person
+from ollm_tui.cli.plain import PersonLines, ask_person
 from ollm_tui.cli.questions import VERSION, sockets_folder
 from ollm_tui.cli.streams import print_json, say
 from ollm_tui.core.base.escape import visible, visible_block
@@ -143,7 +143,7 @@ async def _started(command: list[str]) -> AsyncGenerator[_Link]:
 async def _converse(link: _Link) -> int:
     """Put each question to the person until the run ends or they leave."""
     try:
-        lines = TypedLines(only_answers=True)
+        lines = PersonLines(only_answers=True)
     except PermissionError:
         raise UsageError("answers come from a terminal or a pipe, and stdin is neither") from None
     for number in ending_signals():

@@ -51,7 +51,7 @@ def run_plain(options: Options) -> int:
 
 
 async def _converse(options: Options) -> int:
-    lines = TypedLines()
+    lines = PersonLines()
     configuration = valid_configuration(options)
     async with open_runtime(options, Attendance.PERSON, configuration=configuration, report=_print) as runtime:
         described = runtime.agent.provider.describe()
@@ -76,7 +76,7 @@ async def _converse(options: Options) -> int:
     return ExitCode.DONE
 
 
-class TypedLines:
+class PersonLines:
     """Whole lines of the terminal, each with the time it came."""
 
     def __init__(self, *, only_answers: bool = False) -> None:
@@ -133,7 +133,7 @@ class TypedLines:
 class _Talk:
     """One turn after the other, and the questions that come up in it."""
 
-    def __init__(self, runtime: Runtime, lines: TypedLines) -> None:
+    def __init__(self, runtime: Runtime, lines: PersonLines) -> None:
         self._runtime = runtime
         self._lines = lines
         self._questions: asyncio.Queue[str] = asyncio.Queue()
@@ -209,7 +209,7 @@ class Questions(Protocol):
         ...
 
 
-async def ask_person(questions: Questions, lines: TypedLines, request_id: str) -> None:
+async def ask_person(questions: Questions, lines: PersonLines, request_id: str) -> None:
     """Put a question until it is answered by a whole word, or settled by something else."""
     confirmation = questions.find(request_id)
     if confirmation is None or not confirmation.pending:

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.tools.builtin import builtin_tools as builtin_tools
     from ollm_tui.core.tools.context import Limits as Limits, ToolContext as ToolContext
     from ollm_tui.core.tools.registry import ToolRegistry as ToolRegistry
+    from ollm_tui.core.tools.schema_parameters import schema_parameters as schema_parameters
     from ollm_tui.core.web.client import WebAccess as WebAccess
     # isort: on
     # fmt: on
@@ -102,6 +103,7 @@ _EXPORTS = {
     "tools.builtin": "builtin_tools",
     "tools.context": "Limits ToolContext",
     "tools.registry": "ToolRegistry",
+    "tools.schema_parameters": "schema_parameters",
     "web.client": "WebAccess",
 }
 """Module below this one to the names that are exported from it."""

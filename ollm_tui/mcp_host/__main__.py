@@ -17,11 +17,11 @@ from ollm_tui.mcp_host.connections import Connection
 from ollm_tui.mcp_host.frames import (
     CLOSING_SECONDS,
     MAX_FRAME,
-    Answer,
     Asked,
     Call,
     Cancel,
-    Connect,
+    ConnectServer,
+    ElicitationAnswer,
     Frame,
     Order,
 )
@@ -46,10 +46,10 @@ class Host:
         self._reports.write(frame.model_dump_json().encode() + b"\n")
         await self._reports.drain()
 
-    def take(self, order: Connect | Call | Cancel | Answer) -> None:
+    def take(self, order: ConnectServer | Call | Cancel | ElicitationAnswer) -> None:
         """Carry out an order; what takes time goes on by itself."""
         match order:
-            case Connect(server=server):
+            case ConnectServer(server=server):
                 before = self._connections.pop(server.name, None)
                 self._connections[server.name] = Connection(server, self.tell, self._ask, __version__)
                 if before is not None:
@@ -61,7 +61,7 @@ class Host:
             case Cancel(id=number):
                 if (running := self._calls.get(number)) is not None:
                     running.cancel()
-            case Answer(id=number, action=action, content=content):
+            case ElicitationAnswer(id=number, action=action, content=content):
                 if (question := self._questions.pop(number, None)) is not None and not question.done():
                     question.set_result(ElicitResult.model_validate({"action": action, "content": content}))
 
@@ -90,7 +90,7 @@ async def serve(orders: int, reports: int) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(orders, "rb"))
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(reports, "wb"))
     host = Host(asyncio.StreamWriter(transport, protocol, None, loop))
-    adapter: TypeAdapter[Connect | Call | Cancel | Answer] = TypeAdapter(Order)
+    adapter: TypeAdapter[ConnectServer | Call | Cancel | ElicitationAnswer] = TypeAdapter(Order)
     try:
         while line := await reader.readline():
             try:

@@ -57,7 +57,7 @@ class ToolDefinition(Frame):
 # -- to the host -----------------------------------------------------------------------------------------------------
 
 
-class Connect(Frame):
+class ConnectServer(Frame):
     """Connect to a server; one of the same name is connected anew."""
 
     do: Literal["connect"] = "connect"
@@ -81,7 +81,7 @@ class Cancel(Frame):
     id: int
 
 
-class Answer(Frame):
+class ElicitationAnswer(Frame):
     """What the person answered to a question of a server."""
 
     do: Literal["answer"] = "answer"
@@ -90,7 +90,7 @@ class Answer(Frame):
     content: dict[str, JsonValue] | None = None
 
 
-Order = Annotated[Connect | Call | Cancel | Answer, Field(discriminator="do")]
+Order = Annotated[ConnectServer | Call | Cancel | ElicitationAnswer, Field(discriminator="do")]
 
 # -- from the host ---------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import psutil
 from mcp import Client, StdioServerParameters
 
 from ollm_tui.agent.mcp.host import McpHost
-from ollm_tui.mcp_host.frames import Answer, Asked, ServerSpec
+from ollm_tui.mcp_host.frames import Asked, ElicitationAnswer, ServerSpec
 
 FAKE = str(Path(__file__).parents[1] / "data" / "mcp_server.py")
 CALLS = 300
@@ -29,8 +29,8 @@ def report(what: str, value: float, goal: float, unit: str) -> bool:
     return value <= goal
 
 
-async def decline(asked: Asked) -> Answer:
-    return Answer(id=asked.id, action="decline")
+async def decline(asked: Asked) -> ElicitationAnswer:
+    return ElicitationAnswer(id=asked.id, action="decline")
 
 
 async def host_with(*servers: tuple[str, str]) -> McpHost:

@@ -164,7 +164,7 @@ async def test_an_editor_that_vanishes_approves_nothing_and_leaves_nothing_behin
         prompting = asyncio.ensure_future(editor.prompt(helpers.text_block("Write")))
         async with asyncio.timeout(SECONDS):
             await editor.asked.wait()
-        [process] = psutil.Process().children()
+        [process] = [one for one in psutil.Process().children() if "acp" in one.cmdline()]
     prompting.cancel()
     await asyncio.gather(prompting, return_exceptions=True)
     assert not psutil.wait_procs([process], timeout=SECONDS)[1]

@@ -19,7 +19,7 @@ from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.tools.base import CallFacts, Effect, Question, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.schema_parameters import SchemaParameters, schema_parameters
-from ollm_tui.mcp_host.frames import Answer, Asked
+from ollm_tui.mcp_host.frames import Asked, ElicitationAnswer
 
 MOST_FIELDS = 20
 _SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|api.?key|credential|\bpin\b", re.IGNORECASE)
@@ -80,14 +80,14 @@ class Elicitation:
         self._tell = tell
         self._numbers = count(1)
 
-    async def ask(self, asked: Asked) -> Answer:
+    async def ask(self, asked: Asked) -> ElicitationAnswer:
         """Return the person's answer; without one, or for what nobody may ask, a decline."""
         name = f"mcp__{asked.server}__asks_{next(self._numbers)}"
         try:
             tool = _form(name, asked)
         except ValueError as error:
             self._tell(f"The MCP server {asked.server} asked for something and was declined: {error}.")
-            return Answer(id=asked.id, action="decline")
+            return ElicitationAnswer(id=asked.id, action="decline")
         registry = self._executor.registry
         registry.register(tool)
         try:
@@ -95,9 +95,11 @@ class Elicitation:
         finally:
             registry.unregister(name)
         if result.ok:
-            return Answer(id=asked.id, action="accept", content=tool.kept[-1] if asked.requested is not None else None)
+            return ElicitationAnswer(
+                id=asked.id, action="accept", content=tool.kept[-1] if asked.requested is not None else None
+            )
         denied = result.error is not None and result.error.type == ConfirmationDenied.type
-        return Answer(id=asked.id, action="decline" if denied else "cancel")
+        return ElicitationAnswer(id=asked.id, action="decline" if denied else "cancel")
 
 
 def _form(name: str, asked: Asked) -> FormTool:

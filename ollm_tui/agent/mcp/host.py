@@ -22,12 +22,12 @@ from ollm_tui.core.fence.secrets import cleaned
 from ollm_tui.mcp_host.frames import (
     CLOSING_SECONDS,
     MAX_FRAME,
-    Answer,
     Asked,
     Call,
     Cancel,
-    Connect,
     Connected,
+    ConnectServer,
+    ElicitationAnswer,
     Failed,
     Frame,
     Lost,
@@ -55,7 +55,9 @@ class _Running:
 class McpHost:
     """The process; `hear` is told of servers that come and go, `ask` answers what they ask the person."""
 
-    def __init__(self, hear: Callable[[Connected | Lost], None], ask: Callable[[Asked], Awaitable[Answer]]) -> None:
+    def __init__(
+        self, hear: Callable[[Connected | Lost], None], ask: Callable[[Asked], Awaitable[ElicitationAnswer]]
+    ) -> None:
         self._hear = hear
         self._ask = ask
         self._process: Process | None = None
@@ -73,7 +75,7 @@ class McpHost:
         if self._process is None:
             await self._running_process()  # it connects all
         else:
-            await self._send(Connect(server=server))
+            await self._send(ConnectServer(server=server))
 
     async def call(self, server: str, tool: str, arguments: JsonObject, update: UpdateOutput | None = None) -> Result:
         """Call a tool. Raises McpFailed, ToolTimeout; cancelled, it tells the server so."""
@@ -140,7 +142,7 @@ class McpHost:
             assert process.stdin is not None
             self._reading = asyncio.ensure_future(self._read(process))
             for server in self._connected.values():
-                process.stdin.write(Connect(server=server).model_dump_json().encode() + b"\n")
+                process.stdin.write(ConnectServer(server=server).model_dump_json().encode() + b"\n")
             return process
 
     async def _read(self, process: Process) -> None:

@@ -24,7 +24,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
 from ollm_tui.core.tools.registry import ALIASES, ToolRegistry, folded_name
 from ollm_tui.core.tools.schema import function_schema
-from ollm_tui.mcp_host.frames import Answer, Asked, Connected, Lost, Result, ToolDefinition
+from ollm_tui.mcp_host.frames import Asked, Connected, ElicitationAnswer, Lost, Result, ToolDefinition
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class McpServers:
         self.settings = settings
         self.tell: Callable[[str], object] = log.warning
         """Takes sentences for the person."""
-        self.ask_person: Callable[[Asked], Awaitable[Answer]] | None = None
+        self.ask_person: Callable[[Asked], Awaitable[ElicitationAnswer]] | None = None
         """Answers what servers ask the person; without one they are declined."""
         self.approved = approved or ApprovedTools()
         self._registry = registry
@@ -223,5 +223,9 @@ class McpServers:
         for words in (*status.left_out, *(["its tools join with your next message"] if status.changed else [])):
             yield f"  {words}"
 
-    async def _ask(self, asked: Asked) -> Answer:
-        return Answer(id=asked.id, action="decline") if self.ask_person is None else await self.ask_person(asked)
+    async def _ask(self, asked: Asked) -> ElicitationAnswer:
+        return (
+            ElicitationAnswer(id=asked.id, action="decline")
+            if self.ask_person is None
+            else await self.ask_person(asked)
+        )

@@ -16,7 +16,7 @@ import pytest
 
 from ollm_tui.agent.mcp.host import McpHost
 from ollm_tui.core.base.errors import McpFailed, ToolTimeout
-from ollm_tui.mcp_host.frames import MAX_TOOLS, Answer, Asked, Connected, Lost, ServerSpec
+from ollm_tui.mcp_host.frames import MAX_TOOLS, Asked, Connected, ElicitationAnswer, Lost, ServerSpec
 
 FAKE = str(Path(__file__).parents[2] / "data" / "mcp_server.py")
 SECONDS = 30
@@ -37,8 +37,8 @@ class Heard:
         self.reports[report.server] = report
         self.changed.set()
 
-    async def _ask(self, asked: Asked) -> Answer:
-        return Answer(id=asked.id, action="decline")
+    async def _ask(self, asked: Asked) -> ElicitationAnswer:
+        return ElicitationAnswer(id=asked.id, action="decline")
 
     async def connect(self, *modes: str, timeout: float = 60, connect_timeout: float = 20, state: str = "") -> None:
         """Connect to a fake server of each mode, and wait until something is known of all."""

@@ -133,7 +133,9 @@ async def test_what_is_a_persons_and_what_a_page_does_by_itself_is_said(tmp_path
             await desk.do("press", selector="e2", text="a")
         notes = (await desk.do("click", selector="e10")).notes
         assert "a dialog was dismissed (alert): hi" in notes
-        popup = (await desk.do("click", selector="e8")).notes
+        popup: tuple[str, ...] = ()
+        for _ in range(5):  # on a slow machine the window comes after the click has settled
+            popup += (await desk.do("click", selector="e8")).notes
         assert any(note.startswith("a new window was closed") for note in popup), popup
         with pytest.raises(UrlNotAllowed, match=r"led to http://127\.0\.0\.1:9000/secret, which was refused"):
             await desk.do("click", selector="e9")
