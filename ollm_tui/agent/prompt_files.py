@@ -47,6 +47,11 @@ class PromptFileKind(StrEnum):
 
     COMMAND = "command"
     SKILL = "skill"
+    PROMPT = "prompt"
+    """Kept by an MCP server, which fills it."""
+
+
+_IN_FOLDERS = (PromptFileKind.COMMAND, PromptFileKind.SKILL)
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ def _own_files() -> Iterator[_Found]:
 def _workspace_files(workspace: Workspace, store: TrustStore) -> Iterator[_Found]:
     """Yield the workspace's, each with whether it is trusted as it is."""
     for folder in WORKSPACE_FOLDERS:
-        for kind in PromptFileKind:
+        for kind in _IN_FOLDERS:
             below = f"{folder}/{kind}s"
             for name, relative in _names_below(workspace.root / below, kind):
                 file = read_instructions(workspace, f"{below}/{relative}", store)

@@ -1,4 +1,4 @@
-"""References in a message (`@file`, `@file:10-20`, `@folder/`, `@https://...`): what they name is read by our tools."""
+"""References in a message (`@file`, `@file:10-20`, `@folder/`, `@https://...`, `@server:uri`): our tools read them."""
 
 from __future__ import annotations
 
@@ -62,8 +62,15 @@ def _pasted(match: re.Match[str]) -> str:
 class ReferenceReader:
     """Reads what messages refer to, under the policy that holds for every call."""
 
-    def __init__(self, executor: ToolExecutor, limit: int = MAX_CHARACTERS) -> None:
+    def __init__(
+        self,
+        executor: ToolExecutor,
+        limit: int = MAX_CHARACTERS,
+        of_servers: Callable[[str], tuple[str, str, JsonObject] | None] | None = None,
+    ) -> None:
+        """`of_servers` returns name, tool and arguments for a word that names a resource of an MCP server."""
         self._executor = executor
+        self._of_servers = of_servers
         self._bounds = TruncationConfig(max_chars=min(limit, MAX_CHARACTERS))
 
     async def read(
@@ -102,7 +109,11 @@ class ReferenceReader:
         """Return the references in a message, each once. Blocking, but asks for status only."""
         found: dict[str, FileReference] = {}
         for match in _REFERENCE.finditer(text):
-            reference = self._quoted(match[1]) if match[1] else self._plain(match[2])
+            word = match[1] or match[2]
+            if self._of_servers is not None and (resource := self._of_servers(word)) is not None:
+                reference = FileReference(*resource)
+            else:
+                reference = self._quoted(word) if match[1] else self._plain(word)
             if reference is not None:
                 found.setdefault(reference.name, reference)
         for match in _PASTED.finditer(text):

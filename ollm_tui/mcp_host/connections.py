@@ -1,4 +1,4 @@
-"""The connection to one MCP server: hold it, list its tools, call them."""
+"""The connection to one MCP server: hold it, list what it offers, call its tools."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ollm_tui.mcp_host.contents import Returned, pictures_of, text_of
 from ollm_tui.mcp_host.frames import (
-    MAX_RESULT,
+    MAX_LISTED,
     MAX_TOOLS,
     Asked,
     Call,
+    CallKind,
     Connected,
     Failed,
     Frame,
     Lost,
     Progress,
+    PromptArgument,
+    PromptEntry,
+    ResourceEntry,
     Result,
     ServerSpec,
     ToolDefinition,
@@ -37,9 +42,14 @@ if TYPE_CHECKING:
 
     from mcp.client._transport import TransportStreams
     from mcp.client.session import ClientRequestContext, IncomingMessage
+    from mcp.shared.dispatcher import ProgressFnT
 
 MAX_DEFINITION = 16_000
 """Characters of one tool's definition."""
+MAX_NAME = 2_000
+"""Characters of a resource's URI or a prompt's name; one with more is not listed."""
+MAX_ARGUMENTS = 20
+"""Places in a prompt."""
 MAX_PAGES = 100
 QUIET_SECONDS = 0.3
 """How long a server's list must stand before it is read again."""
@@ -77,7 +87,7 @@ class Connection:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def call(self, call: Call) -> None:
-        """Call a tool, and tell its progress and its end; a server that was lost is connected again first."""
+        """Carry out a call, and tell its progress and its end; a server that was lost is connected again first."""
         if self._task.done():
             self._client = asyncio.get_running_loop().create_future()
             self._task = asyncio.ensure_future(self._hold())
@@ -96,14 +106,16 @@ class Connection:
                     of = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
                     await self._tell(Progress(id=call.id, text=f"{of}{f': {message[:500]}' if message else ''}"))
 
-                result = await client.call_tool(call.tool, dict(call.arguments), progress_callback=advance)
+                returned = await _returned(client, call, advance)
         except TimeoutError:
             said = f"it said nothing for {seconds:g} s, the timeout of its configuration"
             await self._tell(Failed(id=call.id, reason=said, timed_out=True))
         except (MCPError, ValueError, RuntimeError, OSError, ExceptionGroup) as error:
             await self._tell(Failed(id=call.id, reason=reason_of(error)))
         else:
-            await self._tell(Result(id=call.id, text=text_of(result), is_error=result.is_error))
+            failed = isinstance(returned, types.CallToolResult) and returned.is_error
+            pictures = pictures_of(returned)
+            await self._tell(Result(id=call.id, text=text_of(returned), pictures=pictures, is_error=failed))
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -186,18 +198,27 @@ class Connection:
             title="" if info is None else f"{info.name} {info.version}".strip()[:200],
             protocol=client.protocol_version,
             tools=tuple(tools),
+            resources=await _resources(client),
+            prompts=await _prompts(client),
             left_out=tuple(left_out[:20]),
         )
 
     async def _heard(self, message: IncomingMessage) -> None:
-        changed = isinstance(message, types.ToolListChangedNotification)
+        changed = isinstance(
+            message,
+            types.ToolListChangedNotification
+            | types.ResourceListChangedNotification
+            | types.PromptListChangedNotification,
+        )
         if changed and (self._relisting is None or self._relisting.done()):
             self._relisting = asyncio.ensure_future(self._list_again())
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes where a server does not tell of them by itself."""
         with suppress(ListenNotSupportedError, MCPError, SubscriptionLost, OSError):
-            async with client.listen(tools_list_changed=True) as changes:
+            async with client.listen(
+                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as changes:
                 async for _ in changes:
                     await self._list_again()
 
@@ -251,6 +272,58 @@ async def _http(server: ServerSpec) -> AsyncGenerator[TransportStreams]:
         yield streams
 
 
+async def _returned(client: Client, call: Call, advance: ProgressFnT) -> Returned:
+    match call.kind:
+        case CallKind.TOOL:
+            return await client.call_tool(call.name, dict(call.arguments), progress_callback=advance)
+        case CallKind.RESOURCE:
+            return await client.read_resource(call.name)
+        case CallKind.PROMPT:
+            return await client.get_prompt(call.name, {name: str(value) for name, value in call.arguments.items()})
+
+
+async def _resources(client: Client) -> tuple[ResourceEntry, ...]:
+    """Return the resources that a person can choose from; others can be read all the same by their URI."""
+    if client.server_capabilities.resources is None:
+        return ()
+    found: list[ResourceEntry] = []
+    cursor: str | None = None
+    with suppress(MCPError, ValueError):  # a server whose tools work is not lost for this
+        for _ in range(MAX_PAGES):
+            page = await client.list_resources(cursor=cursor)
+            found += [
+                ResourceEntry(uri=str(one.uri), name=(one.title or one.name)[:200])
+                for one in page.resources
+                if len(str(one.uri)) <= MAX_NAME
+            ]
+            if (cursor := page.next_cursor) is None or len(found) >= MAX_LISTED:
+                break
+    return tuple(found[:MAX_LISTED])
+
+
+async def _prompts(client: Client) -> tuple[PromptEntry, ...]:
+    if client.server_capabilities.prompts is None:
+        return ()
+    found: list[PromptEntry] = []
+    cursor: str | None = None
+    with suppress(MCPError, ValueError):  # as above
+        for _ in range(MAX_PAGES):
+            page = await client.list_prompts(cursor=cursor)
+            found += [_prompt(one) for one in page.prompts if len(one.name) <= MAX_NAME]
+            if (cursor := page.next_cursor) is None or len(found) >= MAX_LISTED:
+                break
+    return tuple(found[:MAX_LISTED])
+
+
+def _prompt(prompt: types.Prompt) -> PromptEntry:
+    places = [
+        PromptArgument(name=part.name[:100], required=bool(part.required))
+        for part in (prompt.arguments or [])[:MAX_ARGUMENTS]
+    ]
+    description = (prompt.description or prompt.title or "")[:500]
+    return PromptEntry(name=prompt.name, description=description, arguments=tuple(places))
+
+
 def _definition(tool: types.Tool) -> ToolDefinition:
     hints = tool.annotations
     return ToolDefinition(
@@ -261,30 +334,6 @@ def _definition(tool: types.Tool) -> ToolDefinition:
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
     )
-
-
-def text_of(result: types.CallToolResult) -> str:
-    """Return a result as text, cut to what may leave this process."""
-    parts: list[str] = []
-    for block in result.content:
-        match block:
-            case types.TextContent():
-                parts.append(block.text)
-            case types.ImageContent() | types.AudioContent():
-                parts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes, not shown]")
-            case types.ResourceLink():
-                parts.append(f"[resource {block.uri}: {block.name}]")
-            case types.EmbeddedResource():
-                resource = block.resource
-                shown = resource.text if isinstance(resource, types.TextResourceContents) else "not text, not shown"
-                parts.append(f"[resource {resource.uri}]\n{shown}")
-    text = "\n".join(parts)
-    if not text and result.structured_content is not None:
-        text = json.dumps(result.structured_content, ensure_ascii=False)
-    if len(text) <= MAX_RESULT:
-        return text
-    half = MAX_RESULT // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out ...]\n{text[-half:]}"
 
 
 def reason_of(error: BaseException) -> str:

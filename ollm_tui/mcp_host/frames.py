@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-MAX_FRAME = 8_000_000
+MAX_FRAME = 12_000_000
 """Bytes of the longest line."""
 MAX_TOOLS = 256
 """Tools of one server; no window has room for more."""
 MAX_RESULT = 1_000_000
 """Characters of a result's text."""
+MAX_PICTURE_DATA = 4_000_000
+"""Characters of all pictures of one result, in base64."""
+MAX_LISTED = 200
+"""Resources, and prompts, of one server that are known by name."""
 CLOSING_SECONDS = 2.2
 """In which all servers are ended, however stubborn."""
 
@@ -54,6 +59,29 @@ class ToolDefinition(Frame):
     destructive: bool | None = None
 
 
+class ResourceEntry(Frame):
+    """Something of a server that can be read."""
+
+    uri: str
+    name: str
+    """What a person may call it."""
+
+
+class PromptArgument(Frame):
+    """What a prompt's text has a place for."""
+
+    name: str
+    required: bool = False
+
+
+class PromptEntry(Frame):
+    """A text that a server keeps for the person to send."""
+
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
 # -- to the host -----------------------------------------------------------------------------------------------------
 
 
@@ -64,14 +92,24 @@ class ConnectServer(Frame):
     server: ServerSpec
 
 
+class CallKind(StrEnum):
+    """What is called, by the protocol's method."""
+
+    TOOL = "tools/call"
+    RESOURCE = "resources/read"
+    PROMPT = "prompts/get"
+
+
 class Call(Frame):
-    """Call a tool."""
+    """Call a tool, or get a resource or prompt."""
 
     do: Literal["call"] = "call"
     id: int
     server: str
-    tool: str
-    arguments: dict[str, JsonValue]
+    kind: CallKind = CallKind.TOOL
+    name: str
+    """Of the tool or prompt; the URI of a resource."""
+    arguments: dict[str, JsonValue] = {}
 
 
 class Cancel(Frame):
@@ -104,6 +142,8 @@ class Connected(Frame):
     """What it calls itself, with its version."""
     protocol: str = ""
     tools: tuple[ToolDefinition, ...] = ()
+    resources: tuple[ResourceEntry, ...] = ()
+    prompts: tuple[PromptEntry, ...] = ()
     left_out: tuple[str, ...] = ()
     """Why some of its tools are not there."""
 
@@ -124,12 +164,20 @@ class Progress(Frame):
     text: str
 
 
+class Picture(Frame):
+    """A picture of a result, in base64."""
+
+    media_type: str
+    data: str
+
+
 class Result(Frame):
     """A call's end."""
 
     say: Literal["result"] = "result"
     id: int
     text: str
+    pictures: tuple[Picture, ...] = ()
     is_error: bool = False
 
 

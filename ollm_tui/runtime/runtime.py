@@ -19,6 +19,7 @@ from ollm_tui.agent.prompt_commands import PromptCommands
 from ollm_tui.agent.prompt_files import PromptFiles, catalogue, read_prompt_files
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
+from ollm_tui.agent.references import MAX_CHARACTERS as MAX_REFERENCE
 from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
@@ -171,7 +172,7 @@ async def open_runtime(
                 _instructions(chosen.provider, core),
                 _references(chosen.provider, core),
                 hooks,
-                PromptCommands(core.executor, lambda: prompt_files(core)),
+                PromptCommands(core.executor, lambda: prompt_files(core), core.mcp and core.mcp.offers),
                 core.mcp.join if core.mcp is not None else None,
             ),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
@@ -198,17 +199,22 @@ def _instructions(provider: Provider, core: Core) -> Instructions | None:
 
 
 def prompt_files(core: Core) -> PromptFiles:
-    """Return the commands and skills that count now. Blocking."""
+    """Return the commands and skills that count now, and the prompts of servers. Blocking."""
     try:
-        return read_prompt_files(core.executor.workspace, TrustStore.of_user())
+        found = read_prompt_files(core.executor.workspace, TrustStore.of_user())
     except ValueError as error:
-        return PromptFiles(findings=(str(error),))
+        found = PromptFiles(findings=(str(error),))
+    if core.mcp is None:
+        return found
+    prompts = (prompt for prompt in core.mcp.offers.commands() if found.find(prompt.name) is None)
+    return replace(found, files=(*found.files, *prompts))
 
 
 def _references(provider: Provider, core: Core) -> ReferenceReader:
     window = provider.describe().context_window
     limit = None if window is None else window * CHARACTERS_PER_TOKEN // REFERENCE_WINDOW_SHARE
-    return ReferenceReader(core.executor) if limit is None else ReferenceReader(core.executor, limit)
+    of_servers = core.mcp.offers.resource_call if core.mcp is not None else None
+    return ReferenceReader(core.executor, MAX_REFERENCE if limit is None else limit, of_servers)
 
 
 def _recall(provider: Provider, core: Core) -> MemoryRecall | None:

@@ -168,6 +168,7 @@ class DashboardApp(App[int]):
     def _offer_prompt_files(self, message: updates.PromptFilesUpdate) -> None:
         """Complete and explain the commands and skills that are kept as files."""
         self.commands.offer_messages(map(message_command, message.files))
+        self.dashboard.prompt.completer.resources = message.resources
 
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:

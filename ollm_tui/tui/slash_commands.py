@@ -124,6 +124,7 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
 
 def message_command(file: PromptFile) -> SlashCommand:
     """Return the command for a text that is kept as a file."""
-    summary = f"{visible(file.description)[:100]} ({file.kind} of {visible(file.source)}, {file.tokens} tokens)"
-    hint = visible(file.argument_hint) or "[WORDS]"
+    price = f", {file.tokens} tokens" if file.text else ""
+    summary = f"{visible(file.description)[:100]} ({file.kind} of {visible(file.source)}{price})"
+    hint = visible(file.argument_hint) or ("[WORDS]" if file.text else "")
     return SlashCommand(file.name, summary, lambda _: None, hint, in_palette=False, is_message=True)

@@ -13,6 +13,8 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
 STATE = sys.argv[2] if len(sys.argv) > 2 else ""
 """A file that lasts longer than one process."""
 
+OFFERED = {"resources": {}, "prompts": {}} if MODE.endswith("offers") else {}
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 ECHO = {
     "name": "echo",
     "description": "Says it again",
@@ -66,6 +68,11 @@ def call(number: object, params: dict[str, object]) -> dict[str, object] | None:
             link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
             picture = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
             return {"content": [{"type": "text", "text": "t"}, picture, link]}
+        case "pictures":
+            picture = {"type": "image", "mimeType": "image/png", "data": PIXEL}
+            junk = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
+            many = {"type": "image", "mimeType": "image/png", "data": "QUJD" * 2_000_000}
+            return {"content": [{"type": "text", "text": "t"}, picture, picture, junk, many]}
         case "env":
             text = json.dumps(sorted(os.environ))
         case "progress":
@@ -83,6 +90,29 @@ def call(number: object, params: dict[str, object]) -> dict[str, object] | None:
             for _ in range(1_000 if MODE == "storm" else 1):
                 send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": text}]}
+
+
+def offers(method: str, params: dict[str, object]) -> dict[str, object] | None:
+    """Answer about resources and prompts; None where the list is broken."""
+    place = {"name": "city", "required": True}
+    match method:
+        case "resources/list" | "prompts/list" if MODE == "brokenoffers":
+            return None
+        case "resources/list":
+            page = int(str(params.get("cursor", 0)))
+            found = [{"uri": f"note://{page}", "name": f"Note {page}"}, {"uri": "x://" + "y" * 3_000, "name": "long"}]
+            return {"resources": found, **({"nextCursor": str(page + 1)} if page < 2 else {})}
+        case "resources/read":
+            if params["uri"] == "note://picture":
+                return {"contents": [{"uri": params["uri"], "mimeType": "image/png", "blob": "QUJD"}]}
+            return {"contents": [{"uri": params["uri"], "text": f"read {params['uri']} \x1b[2J"}]}
+        case "prompts/list":
+            described = {"name": "we ather", "description": "Tells \x1b[2J", "arguments": [place, {"name": "day"}]}
+            return {"prompts": [described, {"name": "plain"}]}
+        case _:
+            said = {"type": "text", "text": f"{params['name']} {json.dumps(params.get('arguments'))}"}
+            both = [{"role": "user", "content": said}, {"role": "assistant", "content": {"type": "text", "text": "Yes."}}]
+            return {"messages": both}
 
 
 def main() -> None:
@@ -115,7 +145,7 @@ def main() -> None:
             case "initialize":
                 result = {
                     "protocolVersion": asked["params"]["protocolVersion"],
-                    "capabilities": {"tools": {"listChanged": True}},
+                    "capabilities": {"tools": {"listChanged": True}, **OFFERED},
                     "serverInfo": {"name": f"fake {MODE}", "version": "1"},
                 }
             case "tools/list" if MODE == "nolist":
@@ -129,6 +159,10 @@ def main() -> None:
                 listed += 1
             case "tools/call":
                 result = call(number, asked["params"])
+            case "resources/list" | "resources/read" | "prompts/list" | "prompts/get":
+                result = offers(method, asked.get("params", {}))
+                if result is None:
+                    send({"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": "the list is broken"}})
         if result is not None:
             send({"jsonrpc": "2.0", "id": number, "result": result})
     while MODE == "slowclose":

@@ -24,6 +24,7 @@ from ollm_tui.mcp_host.frames import (
     MAX_FRAME,
     Asked,
     Call,
+    CallKind,
     Cancel,
     Connected,
     ConnectServer,
@@ -77,12 +78,19 @@ class McpHost:
         else:
             await self._send(ConnectServer(server=server))
 
-    async def call(self, server: str, tool: str, arguments: JsonObject, update: UpdateOutput | None = None) -> Result:
-        """Call a tool. Raises McpFailed, ToolTimeout; cancelled, it tells the server so."""
+    async def call(
+        self,
+        server: str,
+        name: str,
+        arguments: JsonObject,
+        update: UpdateOutput | None = None,
+        kind: CallKind = CallKind.TOOL,
+    ) -> Result:
+        """Carry out a call. Raises McpFailed, ToolTimeout; cancelled, it tells the server so."""
         number = next(self._ids)
         self._calls[number] = running = _Running(server, update)
         try:
-            await self._send(Call(id=number, server=server, tool=tool, arguments=arguments))
+            await self._send(Call(id=number, server=server, kind=kind, name=name, arguments=arguments))
             return await running.result
         except OSError as error:
             raise McpFailed(f"{HOST_ENDED}: {error}. Try again.") from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from ollm_tui.agent.context import TOOL_SEARCH
 from ollm_tui.agent.mcp.approved import ApprovedTools, digest_of
 from ollm_tui.agent.mcp.host import McpHost
+from ollm_tui.agent.mcp.offers import ServerOffers, offer_tools
 from ollm_tui.agent.mcp.search import search_tool
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings
 from ollm_tui.agent.mcp.tools import McpTool, build_tools
@@ -24,7 +25,17 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
 from ollm_tui.core.tools.registry import ALIASES, ToolRegistry, folded_name
 from ollm_tui.core.tools.schema import function_schema
-from ollm_tui.mcp_host.frames import Asked, Connected, ElicitationAnswer, Lost, Result, ToolDefinition
+from ollm_tui.mcp_host.frames import (
+    Asked,
+    CallKind,
+    Connected,
+    ElicitationAnswer,
+    Lost,
+    PromptEntry,
+    ResourceEntry,
+    Result,
+    ToolDefinition,
+)
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +61,8 @@ class ServerStatus:
     title: str = ""
     protocol: str = ""
     definitions: tuple[ToolDefinition, ...] = ()
+    resources: tuple[ResourceEntry, ...] = ()
+    prompts: tuple[PromptEntry, ...] = ()
     left_out: tuple[str, ...] = ()
     tools: tuple[McpTool, ...] = ()
     """The tools that the model is offered."""
@@ -86,6 +99,9 @@ class McpServers:
         self._wait_for_all = wait_for_all
         self._statuses = {name: ServerStatus(server) for name, server in settings.servers.items()}
         self._host: McpHost | None = None
+        self.offers = ServerOffers(self._statuses, self._wait_for)
+        self.on_change: Callable[[], object] = lambda: None
+        """Called when a server has come, gone or changed."""
         self._news = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
 
@@ -95,20 +111,22 @@ class McpServers:
 
     def report(self) -> list[str]:
         """Return what a person should know of all servers, line by line. Counts tokens: not on the event loop."""
-        return [line for status in self.statuses() for line in self._described(status)]
+        return [line for status in self.statuses() for line in _described(status, self.why_ask)]
 
     def start(self) -> None:
         """Connect all servers in the background."""
         if self._statuses and self._starting is None:
+            for status in self._statuses.values():
+                for tool in offer_tools(status.server, self._get):
+                    self._registry.register(tool)
             self._starting = asyncio.ensure_future(self._start())
 
     async def join(self, signal: AbortSignal) -> None:
         """Offer the tools that have come, and no longer those that are gone; wait where a server is required."""
         self.start()
-        waited = [one for one in self._statuses.values() if one.server.entry.required or self._wait_for_all]
-        while any(one.state is ServerState.CONNECTING for one in waited):
-            self._news.clear()
-            await signal.guard(self._news.wait())
+        for name, status in self._statuses.items():
+            if status.server.entry.required or self._wait_for_all:
+                await signal.guard(self._wait_for(name))
         for status in self._statuses.values():
             if status.changed:
                 self._offer(status)
@@ -117,11 +135,12 @@ class McpServers:
         if offered:
             self._registry.register(search_tool(offered, self._tools))
 
-    async def reconnect(self, name: str) -> None:
-        """Connect one server anew. Raises KeyError for an unknown one."""
-        status = self._statuses[name]
-        status.state, status.reason = ServerState.CONNECTING, ""
-        await self._connect(status)
+    async def _wait_for(self, name: str) -> None:
+        """Return once a server is there or lost."""
+        self.start()
+        while self._statuses[name].state is ServerState.CONNECTING:
+            self._news.clear()
+            await self._news.wait()
 
     async def aclose(self) -> None:
         """End all servers."""
@@ -138,6 +157,12 @@ class McpServers:
         if self._host is None:
             raise McpFailed(f"The MCP server {tool.server.name} is not there.")
         return await self._host.call(tool.server.name, tool.definition.name, arguments, update)
+
+    async def _get(self, server: str, kind: CallKind, name: str, arguments: JsonObject) -> Result:
+        await self._wait_for(server)
+        if self._host is None:
+            raise McpFailed(f"The MCP server {server} is not there: {self._statuses[server].reason}")
+        return await self._host.call(server, name, arguments, kind=kind)
 
     def why_ask(self, tool: McpTool) -> str:
         """Return why a call has to ask whatever rules say: its definition is not one that a person has approved."""
@@ -189,11 +214,13 @@ class McpServers:
                 status.state, status.reason = ServerState.CONNECTED, ""
                 status.title, status.protocol = visible(report.title), report.protocol
                 status.changed = status.changed or status.definitions != report.tools or not status.tools
+                status.resources, status.prompts = report.resources, report.prompts
                 status.definitions, status.left_out = report.tools, tuple(map(visible, report.left_out))
             case Lost(reason=reason):
                 status.state, status.reason = ServerState.LOST, visible(reason)
                 self.tell(f"The MCP server {status.server.name} is not there: {status.reason}. /mcp says more.")
         self._news.set()
+        self.on_change()
 
     def _tools(self) -> list[McpTool]:
         return [tool for status in self._statuses.values() for tool in status.tools]
@@ -209,23 +236,27 @@ class McpServers:
         for tool in built.tools:
             self._registry.register(tool)
 
-    def _described(self, status: ServerStatus) -> Generator[str]:
-        server = status.server
-        if status.state is not ServerState.CONNECTED:
-            yield f"{server.name}: {status.state.value}{f': {status.reason}' if status.reason else ''}"
-            yield f"  {server.address}; what it wrote to stderr: {server.stderr}"
-            return
-        offered = f"{len(status.tools)} tools, about {status.tokens:,} tokens a request"
-        yield f"{server.name}: {status.state.value} ({status.title}), {offered}"
-        for tool in status.tools:
-            why = self.why_ask(tool)
-            yield f"  {tool.name}{f' (asks: {why})' if why else ''}"
-        for words in (*status.left_out, *(["its tools join with your next message"] if status.changed else [])):
-            yield f"  {words}"
-
     async def _ask(self, asked: Asked) -> ElicitationAnswer:
         return (
             ElicitationAnswer(id=asked.id, action="decline")
             if self.ask_person is None
             else await self.ask_person(asked)
         )
+
+
+def _described(status: ServerStatus, why_ask: Callable[[McpTool], str]) -> Generator[str]:
+    server = status.server
+    if status.state is not ServerState.CONNECTED:
+        yield f"{server.name}: {status.state.value}{f': {status.reason}' if status.reason else ''}"
+        yield f"  {server.address}; what it wrote to stderr: {server.stderr}"
+        return
+    offered = f"{len(status.tools)} tools, about {status.tokens:,} tokens a request"
+    yield f"{server.name}: {status.state.value} ({status.title}), {offered}"
+    for tool in status.tools:
+        why = why_ask(tool)
+        yield f"  {tool.name}{f' (asks: {why})' if why else ''}"
+    for kind, count in (("resources", len(status.resources)), ("prompts", len(status.prompts))):
+        if count:
+            yield f"  {count} {kind}: {f'@{server.name}:URI' if kind == 'resources' else f'/{server.name}:NAME'}"
+    for words in (*status.left_out, *(["its tools join with your next message"] if status.changed else [])):
+        yield f"  {words}"

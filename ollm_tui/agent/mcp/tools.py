@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ollm_tui.agent.mcp.pictures import with_pictures
 from ollm_tui.agent.mcp.settings import McpServer
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import McpFailed
@@ -99,7 +100,11 @@ class McpInvocation(ToolInvocation[SchemaParameters]):
         text = visible_block(result.text) or "It returned nothing."
         if result.is_error:
             raise McpFailed(text)
-        return ToolResult.of_text(text, notes=notes)
+        returned = ToolResult.of_text(text, notes=notes)
+        folder = self.context.web_access.downloads
+        if not result.pictures or folder is None:
+            return returned
+        return await signal.in_thread(with_pictures, returned, result.pictures, folder)
 
     @property
     def _tool(self) -> McpTool:

@@ -116,6 +116,8 @@ class RuntimeController:
         self._note(*self._first_notes())
         self._note(*await self._jobs.first_notes())
         await self._trust.post_prompt_files()
+        if self._core.mcp is not None:
+            self._core.mcp.on_change = lambda: self._start(self._trust.post_prompt_files())
         await self._todos.load()
         self._start(self._watcher.run())
         settings = self._core.configuration.settings

@@ -50,7 +50,8 @@ class TrustController:
     async def post_prompt_files(self) -> None:
         """Offer the commands and skills that count now, and name those that do not."""
         found = await asyncio.to_thread(prompt_files, self._core)
-        self._post(updates.PromptFilesUpdate(found.files))
+        resources = self._core.mcp.offers.references() if self._core.mcp is not None else ()
+        self._post(updates.PromptFilesUpdate(found.files, resources))
         notes = [NoteEntry(f"prompt-file-{at}", words) for at, words in enumerate(found.findings)]
         if found.untrusted:
             names = ", ".join(visible(file.name) for file in found.untrusted[:MOST_NAMED])

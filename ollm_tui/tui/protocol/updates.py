@@ -223,9 +223,11 @@ class ScreenSettings:
 
 @dataclass
 class PromptFilesUpdate(Update):
-    """The commands and skills that are kept as files and count now."""
+    """The commands and skills that are kept as files and count now, and what MCP servers offer."""
 
     files: tuple[PromptFile, ...]
+    resources: tuple[tuple[str, str], ...] = ()
+    """How a message refers to each resource of a server, and its name."""
 
 
 @dataclass

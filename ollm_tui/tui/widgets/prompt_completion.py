@@ -1,4 +1,4 @@
-"""What completes a draft: commands with their words, files of the workspace after `@`, and names in a shell line."""
+"""What completes a draft: commands with their words, files and resources after `@`, and names in a shell line."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ class DraftCompleter:
 
     def __init__(self) -> None:
         self.commands: Iterable[SlashCommand] = ()
+        self.resources: Sequence[tuple[str, str]] = ()
+        """How a message refers to each resource of an MCP server, and its name."""
         self.folder = Path()
         """Where file names begin."""
         self._files: dict[bool, list[tuple[str, str]]] = {}
@@ -73,7 +75,10 @@ class DraftCompleter:
         path = word[1:]
         if path.startswith(("/", "../", "./", "~")):
             return Completion(word, tuple(Choice(f"@{choice.text}") for choice in _entries(path, self.folder)))
-        return Completion(word, tuple(Choice(_written(found)) for found in self._search(path, superseded)))
+        named = dict(self.resources)
+        resources = [Choice(f"@{found}", summary=named[found]) for found in best(path, lowered(named), superseded)]
+        files = [Choice(_written(found)) for found in self._search(path, superseded)]
+        return Completion(word, (*resources, *files)[:MOST_CHOICES])
 
     def at_once(self, before: str) -> Completion | None:
         """Return what completes the text without a look at files; None where that takes one."""

@@ -132,7 +132,7 @@ async def test_what_calls_bring(monkeypatch: pytest.MonkeyPatch) -> None:
         assert failed.is_error and failed.text.startswith("no such thing")
         assert await heard.echo("empty") == ""
         assert await heard.echo("structured") == '{"one": 1}'
-        assert await heard.echo("kinds") == "t\n[image, image/png, 3 bytes, not shown]\n[resource file:///a: a]"
+        assert await heard.echo("kinds") == "t\n[image, image/png, 3 bytes]\n[resource file:///a: a]"
         names = await heard.echo("env")
         assert '"PATH"' in names and "KEY" not in names
         steps: list[str] = []

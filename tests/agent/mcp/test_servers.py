@@ -109,6 +109,11 @@ def shown(details: ConfirmationDetails) -> str:
     return details.preview.text
 
 
+def offered(room: Room) -> list[str]:
+    """Return the names of the tools that the model sees."""
+    return [tool.name for tool in room.registry.list() if tool.offered]
+
+
 ALLOW = PolicyRule(tool="mcp__fake", action=Decision.ALLOW)
 
 
@@ -129,7 +134,7 @@ async def test_a_definition_is_approved_once_and_a_changed_one_asks_whatever_a_r
         assert not second.ok and "not the one that was approved" in asked.reason
         assert "+Says it again, and sends it to me" in shown(asked.details)
         await room.servers.join(AbortSignal())
-        assert "sends it to me" in room.registry.list()[0].description
+        assert "sends it to me" in room.registry.get("mcp__fake__echo").description
         third = await room.call("mcp__fake__echo", text="three")
         fourth = await room.call("mcp__fake__echo", text="four")
         assert third.ok and fourth.ok and not room.asked
@@ -170,12 +175,12 @@ def test_a_record_that_cannot_be_read_approves_nothing_and_stays_as_it_is(tmp_pa
 async def test_tools_that_come_late_join_between_two_turns(tmp_path: Path) -> None:
     async with a_room(tmp_path, server_of("fake", "good"), wait=False) as room:
         await room.servers.join(AbortSignal())
-        assert not room.registry.list(), "a person's first message does not wait for servers"
+        assert not offered(room), "a person's first message does not wait for servers"
         while room.servers.statuses()[0].state is ServerState.CONNECTING:
             await asyncio.sleep(0.01)
-        assert not room.registry.list(), "nothing changes while a turn may be running"
+        assert not offered(room), "nothing changes while a turn may be running"
         await room.servers.join(AbortSignal())
-        assert [tool.name for tool in room.registry.list()] == ["mcp__fake__echo", "tool_search"]
+        assert offered(room) == ["mcp__fake__echo", "tool_search"]
 
 
 async def test_a_required_server_is_waited_for_and_the_wait_can_be_given_up(tmp_path: Path) -> None:
@@ -245,7 +250,7 @@ async def asked_by(tmp_path: Path, mode: str, *answers: Answer, person: bool = T
         await room.servers.join(AbortSignal())
         result = await room.call("mcp__fake__echo", text="x")
         assert result.ok, result
-        assert [tool.name for tool in room.registry.list()] == ["mcp__fake__echo", "tool_search"]
+        assert offered(room) == ["mcp__fake__echo", "tool_search"]
         return json.loads(result.llm_content), room
 
 
