@@ -42,6 +42,7 @@ def run(folder: Path, *command: str, **environment: str) -> str:
 
 def test_there_is_a_page_for_each_thing_to_add() -> None:
     assert PAGES == [
+        "extending/bundle",
         "extending/hook",
         "extending/mcp",
         "extending/pane",

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.escape import visible
@@ -52,6 +53,7 @@ class PromptFileKind(StrEnum):
 
 
 _IN_FOLDERS = (PromptFileKind.COMMAND, PromptFileKind.SKILL)
+_NONE: Mapping[str, Path] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,24 @@ def user_skills() -> Path:
     return config_dir() / "skills"
 
 
-def read_prompt_files(workspace: Workspace, store: TrustStore) -> PromptFiles:
-    """Return the commands and skills; the program's own names are never theirs. Blocking. Raises ValueError."""
+def read_prompt_files(workspace: Workspace, store: TrustStore, bundles: Mapping[str, Path] = _NONE) -> PromptFiles:
+    """Return the commands and skills; the program's own names are never theirs. Blocking. Raises ValueError.
+
+    `bundles` are folders of plug-ins by their names, with which the names of what they bring begin.
+    """
+    of_bundles = (one for name, folder in bundles.items() for one in _files_of(folder, f"{name}:"))
+    return _read_all([*_files_of(config_dir()), *of_bundles, *_workspace_files(workspace, store)])
+
+
+def bundle_files(name: str, folder: Path) -> PromptFiles:
+    """Return what one plug-in brings. Blocking."""
+    return _read_all(_files_of(folder, f"{name}:"))
+
+
+def _read_all(found: Iterable[_Found]) -> PromptFiles:
     files: dict[str, PromptFile] = {}
     findings: list[str] = []
     untrusted: list[InstructionFile] = []
-    found = [*_own_files(), *_workspace_files(workspace, store)]
     for name, kind, file in found:
         if file.refusal or len(file.content) > MOST_BYTES:
             findings.append(f"{file.name} is left out: {file.refusal or f'it has more than {MOST_BYTES:,} bytes.'}")
@@ -142,11 +156,12 @@ def catalogue(skills: Iterable[PromptFile], budget: int, most: int) -> str:
 _Found = tuple[str, PromptFileKind, InstructionFile]
 
 
-def _own_files() -> Iterator[_Found]:
-    """Yield the person's own, which need no trust."""
-    for kind, folder in ((PromptFileKind.COMMAND, config_dir() / "commands"), (PromptFileKind.SKILL, user_skills())):
-        for name, relative in _names_below(folder, kind):
-            path = folder / relative
+def _files_of(folder: Path, prefix: str = "") -> Iterator[_Found]:
+    """Yield those of a folder that needs no trust: the person's own, or that of a plug-in as they added it."""
+    for kind in _IN_FOLDERS:
+        below = folder / f"{kind}s"
+        for plain, relative in _names_below(below, kind):
+            name, path = f"{prefix}{plain}", below / relative
             try:
                 content = path.read_bytes()[: MOST_BYTES + 1]
             except OSError as error:
@@ -198,7 +213,9 @@ def _read(name: str, kind: PromptFileKind, file: InstructionFile) -> PromptFile 
         return f"{visible(str(error).splitlines()[0])}."
     except KeyError:
         return "it has no prompt."
-    if kind is PromptFileKind.SKILL and (fields.get("name") != name or not fields.get("description")):
+    if kind is PromptFileKind.SKILL and (
+        fields.get("name") != name.rpartition(":")[2] or not fields.get("description")
+    ):
         return f"its front matter needs name = {name} (as its folder) and a description."
     description = str(fields.get("description") or next(iter(body.strip().splitlines()), ""))
     hint = str(fields.get("argument-hint", ""))

@@ -30,6 +30,7 @@ COMMANDS = {
     "sandbox": "sandbox:run_command",
     "hooks": "hooks:run_command",
     "mcp": "mcp:run_command",
+    "plugin": "plugin:run_command",
     "acp": "acp:run_command",
     "attach": "attach:run_command",
     "skills": "prompt_files:run_skills",
@@ -40,7 +41,7 @@ COMMANDS = {
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
     "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox,"
-    " hooks, mcp, acp, attach, skills, commands, models, help; each takes --help."
+    " hooks, mcp, plugin, acp, attach, skills, commands, models, help; each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "embedded", "offline", "scripted")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from ollm_tui.agent.mcp.servers import McpServers, ServerState, ServerStatus
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
-from ollm_tui.cli.streams import print_json, say, valid_configuration
+from ollm_tui.cli.streams import agreed, print_json, say, valid_configuration
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import JsonObject
@@ -110,7 +109,7 @@ async def _approve(server: McpServer, workspace: Path, given: argparse.Namespace
         if not pending:
             say(f"All {len(status.tools)} tools of {server.name} are as they were approved.")
             return ExitCode.DONE
-        if not given.yes and not await asyncio.to_thread(_agreed, f"Approve these {len(pending)}? [y/N] "):
+        if not given.yes and not await asyncio.to_thread(agreed, f"Approve these {len(pending)}? [y/N] "):
             say("Nothing was approved. On a terminal you are asked; elsewhere give --yes.")
             return ExitCode.FAILED
         for tool in pending:
@@ -119,13 +118,6 @@ async def _approve(server: McpServer, workspace: Path, given: argparse.Namespace
             f"Approved {len(pending)} tools of {server.name}. Calls still ask unless a rule of your policy allows them."
         )
     return ExitCode.DONE
-
-
-def _agreed(question: str) -> bool:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _lost(status: ServerStatus) -> ExitCode:

@@ -24,9 +24,9 @@ def _list(argv: list[str], kind: PromptFileKind, summary: str) -> int:
     parser = command_parser(f"{kind}s", summary)
     actions = parser.add_subparsers(dest="action", required=True, metavar="list")
     actions.add_parser("list", help="each as one JSON object, with source and tokens", allow_abbrev=False)
-    workspace = valid_configuration(options_of(parse(parser, argv))).workspace
+    configuration = valid_configuration(options_of(parse(parser, argv)))
     try:
-        found = read_prompt_files(workspace, TrustStore.of_user())
+        found = read_prompt_files(configuration.workspace, TrustStore.of_user(), configuration.bundles.folders)
     except ValueError as error:
         raise UsageError(str(error)) from None
     for file in found.files:

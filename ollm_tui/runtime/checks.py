@@ -104,6 +104,8 @@ def _check_configuration(configuration: Configuration, theme_errors: Iterable[ob
     else:
         names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
         yield Check("policy", CheckStatus.OK, ", ".join(names))
+    for finding in configuration.bundles.findings:
+        yield Check("plugin", CheckStatus.ERROR, finding)
     for finding in configuration.hooks.findings:
         yield Check("hooks", CheckStatus.ERROR, finding)
     if configuration.hooks.hooks:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from ollm_tui.agent.bundles import Bundles, added_bundles
 from ollm_tui.agent.hooks.entries import HookSettings, read_hooks, with_scripts_checked
 from ollm_tui.config import ConfigError, ConfigFile, LoadedConfig, Settings, load_settings, user_config_path
 from ollm_tui.core.base.app_dirs import config_dir, may_be_there
@@ -76,6 +77,8 @@ class Configuration:
     hooks: HookSettings = field(default_factory=HookSettings)
     mcp: McpSettings | None = None
     """The person's MCP servers; None where they have none."""
+    bundles: Bundles = field(default_factory=Bundles)
+    """What plug-ins that are folders bring."""
 
     @property
     def settings(self) -> Settings:
@@ -112,6 +115,7 @@ def configure(options: Options) -> Configuration:
     try:
         trusted = TrustStore.of_user()
         own = trusted.check(workspace.root)
+        bundles = added_bundles(trusted)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     loaded = load_settings(options, own if own.trust is TrustState.TRUSTED else None)
@@ -125,15 +129,16 @@ def configure(options: Options) -> Configuration:
                 loaded.unreadable.source, loaded.unreadable.message, loaded.unreadable.remedy, loaded.unreadable.line
             )
         files = _policy_files(options, workspace, loaded)
-        sources = _sources(files, workspace)
+        sources = _sources(files, workspace, [RuleSet(each.rules().rules_with_sources) for each in bundles.counting])
     except PolicyFileError as error:
         policy_error = str(error)
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
     sandbox = _sandbox([each.document.sandbox for each in files.documents])
-    hooks, mcp = _hooks(loaded, workspace.root, trusted), _mcp(loaded, workspace, trusted)
+    hooks = _hooks(loaded, workspace.root, trusted, bundles)
+    mcp = _mcp(loaded, workspace, trusted, bundles)
     return Configuration(
-        *(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks, mcp)
+        *(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks, mcp, bundles)
     )
 
 
@@ -204,39 +209,44 @@ def _embedded(file: ConfigFile, source: str) -> LoadedPolicy:
     return load_policy(table, file.text, str(file.path), source)
 
 
-def _hooks(loaded: LoadedConfig, root: Path, trusted: TrustStore) -> HookSettings:
-    """Return the person's hooks, then those of a trusted workspace."""
-    own = HookSettings()
-    if loaded.user_file is not None:
-        own = read_hooks(loaded.user_file.tables, loaded.user_file.text, str(loaded.user_file.path))
-    if loaded.repository_file is None:
-        return own
-    file = loaded.repository_file
-    theirs = with_scripts_checked(read_hooks(file.tables, file.text, str(file.path)), root, trusted)
-    return HookSettings((*own.hooks, *theirs.hooks), (*own.findings, *theirs.findings))
+def _hooks(loaded: LoadedConfig, root: Path, trusted: TrustStore, bundles: Bundles) -> HookSettings:
+    """Return the person's hooks, then those of plug-ins and of a trusted workspace."""
+    every: list[HookSettings] = []
+    if (file := loaded.user_file) is not None:
+        every.append(read_hooks(file.tables, file.text, str(file.path)))
+    every.append(bundles.hooks)
+    if (file := loaded.repository_file) is not None:
+        every.append(with_scripts_checked(read_hooks(file.tables, file.text, str(file.path)), root, trusted))
+    hooks = tuple(hook for each in every for hook in each.hooks)
+    return HookSettings(hooks, tuple(words for each in every for words in each.findings))
 
 
-def _mcp(loaded: LoadedConfig, workspace: Workspace, trusted: TrustStore) -> McpSettings | None:
+def _mcp(loaded: LoadedConfig, workspace: Workspace, trusted: TrustStore, bundles: Bundles) -> McpSettings | None:
+    of_bundles = [(bundle.servers(), bundle.path) for bundle in bundles.counting if bundle.manifest.mcp]
     file = loaded.user_file if loaded.user_file is not None and "mcp" in loaded.user_file.tables else None
-    if file is None and not may_be_there(workspace.root / ".mcp.json"):
+    if file is None and not of_bundles and not may_be_there(workspace.root / ".mcp.json"):
         return None
-    from ollm_tui.agent.mcp.settings import McpSettings, read_mcp, with_workspace  # without servers nobody waits for it
+    # Without servers nobody waits for it.
+    from ollm_tui.agent.mcp.settings import McpSettings, joined, read_mcp, read_servers, with_workspace
 
     own = read_mcp(file.tables, file.text, str(file.path)) if file is not None else McpSettings()
+    for tables, path in of_bundles:
+        own = joined(own, read_servers(tables, path, {}), path)
     return with_workspace(own, workspace, trusted)
 
 
-def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
+def _sources(files: PolicyFiles, workspace: Workspace, stricter: Sequence[RuleSet]) -> PolicySources:
+    """Return what the policy goes by; `stricter` are rules of plug-ins, which loosen nothing."""
     ordered = [*files.documents, files.preset]
     documents = [each.document for each in ordered]
     default_action = next((each.default_action for each in documents if each.default_action), Decision.ASK)
     mode = next((each.exec.mode for each in documents if each.exec.mode), ExecMode.ALLOWLIST)
     on_miss = next((each.exec.on_miss for each in documents if each.exec.on_miss), Decision.ASK)
     tools: list[ToolPolicy] = [each.tools for each in documents]
-    tightening: tuple[RuleSet, ...] = ()
+    tightening = tuple(stricter)
     if files.repository is not None:
         own = files.repository.document
-        tightening = (RuleSet(files.repository.rules_with_sources),)
+        tightening = (*tightening, RuleSet(files.repository.rules_with_sources))
         tools.append(own.tools)
         mode = max(mode, own.exec.mode or mode, key=_EXEC_STRICTNESS.__getitem__)
         on_miss = Decision.DENY if own.exec.on_miss is Decision.DENY else on_miss

@@ -202,7 +202,13 @@ async def open_core(
         undo=undo,
         hooks=hooks,
         mcp=mcp,
-        notices=(*notices, *plugin_errors, *configuration.hooks.findings, *_mcp_notices(mcp)),
+        notices=(
+            *notices,
+            *plugin_errors,
+            *configuration.bundles.findings,
+            *configuration.hooks.findings,
+            *_mcp_notices(mcp),
+        ),
     )
     core.use_hooks(configuration.hooks)
     try:

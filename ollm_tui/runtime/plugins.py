@@ -85,6 +85,11 @@ def load_registry(*, browser_without_sandbox: bool = False) -> tuple[ToolRegistr
     return registry, errors
 
 
+def python_plugins() -> list[tuple[str, str]]:
+    """Return name and place of each plug-in that is Python code; none is loaded. Raises OSError."""
+    return [(one.name, one.place) for one in (*_installed(), *_in_folder(config_dir() / "plugins"))]
+
+
 def _installed() -> Iterator[_Plugin]:
     for entry in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):
         yield _Plugin(entry.name, entry.value, entry.load)

@@ -201,7 +201,7 @@ def _instructions(provider: Provider, core: Core) -> Instructions | None:
 def prompt_files(core: Core) -> PromptFiles:
     """Return the commands and skills that count now, and the prompts of servers. Blocking."""
     try:
-        found = read_prompt_files(core.executor.workspace, TrustStore.of_user())
+        found = read_prompt_files(core.executor.workspace, TrustStore.of_user(), core.configuration.bundles.folders)
     except ValueError as error:
         found = PromptFiles(findings=(str(error),))
     if core.mcp is None:

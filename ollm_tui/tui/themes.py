@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -56,9 +57,10 @@ class ThemeError(Exception):
 
 
 def theme_folders() -> tuple[Path, ...]:
-    """Return where themes are: in an installed package, beside it in a working copy, the person's own."""
+    """Return where themes are: in an installed package, beside it in a working copy, of plug-ins, the person's own."""
     package = Path(__file__).resolve().parents[1]
-    return (package / "themes", package.parent / "themes", config_dir() / "themes")
+    bundles = map(Path, sorted(glob(str(config_dir() / "plugins" / "*" / "themes"))))
+    return (package / "themes", package.parent / "themes", *bundles, config_dir() / "themes")
 
 
 def packaged_theme(name: str) -> Theme:

@@ -63,6 +63,8 @@ class Hook:
     source: str = ""
     """The file it comes from, with its line where that is known."""
     fault: str = ""
+    root: str = ""
+    """The folder of the plug-in that brings it."""
 
     @property
     def name(self) -> str:

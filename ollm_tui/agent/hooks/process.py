@@ -56,6 +56,7 @@ async def run_hook(hook: Hook, given: JsonObject, workspace: Path, signal: Abort
         "OLLM_SESSION_ID": str(given.get("session_id", "")),
         "OLLM_PROJECT_DIR": str(workspace),
         "CLAUDE_PROJECT_DIR": str(workspace),
+        **({"OLLM_PLUGIN_ROOT": hook.root, "CLAUDE_PLUGIN_ROOT": hook.root} if hook.root else {}),
     }
     try:
         return await signal.guard(_run(hook, json.dumps(given).encode(), workspace, environment))

@@ -132,11 +132,13 @@ def with_workspace(own: McpSettings, workspace: Workspace, store: TrustStore) ->
     if shared.refusal or shared.trust is not TrustState.TRUSTED:
         why = shared.refusal or f"{WORKSPACE_FILE} is {shared.trust.value}: its servers do not count"
         return replace(own, untrusted=f"{why.rstrip('.')}. /trust or `ollm-tui trust` shows it and asks.")
-    theirs = _of_json(shared.content, str(shared.path))
+    return joined(own, _of_json(shared.content, str(shared.path)), str(shared.path))
+
+
+def joined(own: McpSettings, theirs: McpSettings, path: str) -> McpSettings:
+    """Return the person's servers with those that something else brings; of two with one name the former count."""
     again = tuple(
-        f"{shared.path}: {name} is a server of yours already; yours counts."
-        for name in theirs.servers
-        if name in own.servers
+        f"{path}: {name} is a server of yours already; yours counts." for name in theirs.servers if name in own.servers
     )
     return McpSettings({**theirs.servers, **own.servers}, (*own.findings, *theirs.findings, *again))
 

@@ -360,7 +360,7 @@ class CallJudge:
             by_hook = any(floor.decision is Decision.DENY and floor.reason == reason for floor in context.hooked.floors)
             said = reason[:1].upper() + reason[1:] if by_hook else f"Denied by policy: {reason}"
             raise PolicyDenied(
-                f"{said}. Do not try to reach the same by other means.",
+                f"{said.rstrip('.')}. Do not try to reach the same by other means.",
                 {"decision": "deny", "reason": reason},
             )
         return judged
