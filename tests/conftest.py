@@ -37,6 +37,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("HOME", str(home))
     for variable, folder in (("CONFIG", ".config"), ("DATA", ".local/share"), ("STATE", ".local/state")):
         monkeypatch.setenv(f"XDG_{variable}_HOME", str(home / folder))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))  # sessions of other tests ask nothing here
     return home
 
 

@@ -27,8 +27,34 @@ WORKSPACE_FOLDERS = (".ollm", ".agents", ".claude")
 RESERVED = frozenset(
     {
         *("clear", "compact", "config", "connect", "context", "continue", "copy", "doctor", "exit", "export", "fold"),
-        *("help", "jobs", "memory", "mode", "model", "models", "new", "permissions", "policy", "quit", "redo"),
-        *("resume", "retry", "rewind", "run", "sandbox", "sessions", "settings", "skills", "terminal", "theme"),
+        *(
+            "help",
+            "jobs",
+            "mcp",
+            "memory",
+            "mode",
+            "model",
+            "models",
+            "new",
+            "permissions",
+            "policy",
+            "pull",
+            "quit",
+            "redo",
+        ),
+        *(
+            "resume",
+            "retry",
+            "rewind",
+            "run",
+            "sandbox",
+            "sessions",
+            "settings",
+            "skills",
+            "sources",
+            "terminal",
+            "theme",
+        ),
         *("todos", "trust", "undo"),
     }
 )

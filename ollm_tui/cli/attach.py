@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, ending_signals, parse
 from ollm_tui.cli.plain import PersonLines, ask_person
-from ollm_tui.cli.questions import VERSION, sockets_folder
 from ollm_tui.cli.streams import print_json, say
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
 from ollm_tui.core.bus.notices import Confirmation
-
-MAX_LINE = 64_000_000
-"""Bytes of a line of a run; it is as long as what is asked."""
-HELLO_SECONDS = 5.0
+from ollm_tui.runtime.session_links import HELLO_SECONDS, SOCKETS, SessionLink, linked, sockets_folder, started
 
 
 def run_command(argv: list[str]) -> int:
@@ -49,8 +40,11 @@ def _split(argv: list[str]) -> tuple[list[str], str, list[str]]:
 
 async def _attach(wanted: str, command: list[str], *, only_list: bool) -> int:
     if command:
-        async with _started(command) as link:
-            return await _converse(link)
+        try:
+            async with started(command) as link:
+                return await _converse(link)
+        except OSError as error:
+            raise UsageError(f"{shlex.join(command)} cannot be started: {error.strerror}") from None
     waiting = await _waiting_runs()
     if only_list:
         for name, about in waiting.items():
@@ -62,16 +56,16 @@ async def _attach(wanted: str, command: list[str], *, only_list: bool) -> int:
         if not waiting:
             raise UsageError("no run waits for a person. Start one with: ollm-tui run PROMPT --ask socket")
         raise UsageError(f"{'several runs wait' if found else 'no such run waits'}; name one:{there}")
-    async with _connected(sockets_folder() / f"{found[0]}.sock") as link:
+    async with linked(sockets_folder() / f"{found[0]}.sock") as link:
         return await _converse(link)
 
 
 async def _waiting_runs() -> dict[str, JsonObject]:
     """Return each run that answers, by its session; the socket of one that was killed is removed."""
     runs: dict[str, JsonObject] = {}
-    for path in sorted(sockets_folder().glob("*.sock")):
+    for path in sorted(sockets_folder().glob(SOCKETS)):
         try:
-            async with _connected(path) as link, asyncio.timeout(HELLO_SECONDS):
+            async with linked(path) as link, asyncio.timeout(HELLO_SECONDS):
                 runs[path.stem] = {key: value for key, value in (await link.next() or {}).items() if key == "workspace"}
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
@@ -81,66 +75,23 @@ async def _waiting_runs() -> dict[str, JsonObject]:
 
 
 @dataclass
-class _Link:
-    """A link to a run, and what is known of its questions; what it answers for is sent, never settled here."""
+class _Questions:
+    """What is known of the questions of a session; an answer is sent, and settled there."""
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    link: SessionLink
     open: dict[str, Confirmation] = field(default_factory=dict[str, Confirmation])
-
-    async def next(self) -> JsonObject | None:
-        """Return the next line; None at the end, of a line that is cut, too."""
-        line = await self.reader.readline()
-        if not line.endswith(b"\n"):
-            return None
-        value: object = json.loads(line)
-        return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]  # JSON of any shape
-
-    def send(self, frame: JsonObject) -> None:
-        """Send a line."""
-        self.writer.write(json.dumps(frame).encode() + b"\n")
 
     def find(self, request_id: str) -> Confirmation | None:
         """Return a question that is open as far as this side knows."""
         return self.open.get(request_id)
 
     def respond_to_confirmation(self, response: ConfirmationResponse) -> None:
-        """Send an answer; whether it counted is said by the other side."""
+        """Send an answer."""
         self.open.pop(response.id, None)
-        frame: JsonObject = {"type": "answer", "id": response.id, "approved": response.approved}
-        self.send(frame | ({"reason": response.reason} if response.reason else {}))
+        self.link.answer(response)
 
 
-@asynccontextmanager
-async def _connected(path: Path) -> AsyncGenerator[_Link]:
-    reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE)
-    try:
-        yield _Link(reader, writer)
-    finally:
-        writer.close()
-
-
-@asynccontextmanager
-async def _started(command: list[str]) -> AsyncGenerator[_Link]:
-    """Start a command that speaks as `run --ask stdio` does, such as one behind ssh."""
-    try:
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=MAX_LINE)
-    except OSError as error:
-        raise UsageError(f"{shlex.join(command)} cannot be started: {error.strerror}") from None
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield _Link(process.stdout, process.stdin)
-    finally:
-        process.stdin.close()  # it ends by itself: nobody can answer any more
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HELLO_SECONDS):
-                await process.wait()
-        if process.returncode is None:
-            process.terminate()
-
-
-async def _converse(link: _Link) -> int:
+async def _converse(link: SessionLink) -> int:
     """Put each question to the person until the run ends or they leave."""
     try:
         lines = PersonLines(only_answers=True)
@@ -148,14 +99,15 @@ async def _converse(link: _Link) -> int:
         raise UsageError("answers come from a terminal or a pipe, and stdin is neither") from None
     for number in ending_signals():
         asyncio.get_running_loop().add_signal_handler(number, lines.close)
-    link.send({"type": "hello", "version": VERSION})
+    link.greet()
+    known = _Questions(link)
     questions: asyncio.Queue[str | None] = asyncio.Queue()
-    following = asyncio.ensure_future(_follow(link, questions))
+    following = asyncio.ensure_future(_follow(known, questions))
     leaving = asyncio.ensure_future(lines.closed.wait())
     leaving.add_done_callback(lambda _: questions.put_nowait(None))
     try:
         while (request_id := await questions.get()) is not None and not lines.closed.is_set():
-            await ask_person(link, lines, request_id)
+            await ask_person(known, lines, request_id)
         if lines.closed.is_set():
             say("You have left; what is open stays open.")
             return ExitCode.DONE
@@ -165,18 +117,18 @@ async def _converse(link: _Link) -> int:
         leaving.cancel()
 
 
-async def _follow(link: _Link, questions: asyncio.Queue[str | None]) -> int:
+async def _follow(known: _Questions, questions: asyncio.Queue[str | None]) -> int:
     """Take what the run says; return the exit code once it has ended."""
     code: int = ExitCode.FAILED
     reason = "The link is lost; what is open stays open."
-    while (frame := await link.next()) is not None:
+    while (frame := await known.link.next()) is not None:
         match frame:
             case {"type": "question", "ordinal": int(ordinal), "request": dict(request)}:
                 confirmation = Confirmation(ConfirmationRequest.model_validate(request), ordinal)
-                link.open[confirmation.id] = confirmation
+                known.open[confirmation.id] = confirmation
                 questions.put_nowait(confirmation.id)
             case {"type": "settled", "id": str(request_id), "outcome": str(outcome)}:
-                link.open.pop(request_id, None)
+                known.open.pop(request_id, None)
                 print(f"Answer: {visible(outcome)}", flush=True)
             case {"type": "refused", "reason": str(reason)}:
                 print(f"Not taken: {visible(reason)}", flush=True)

@@ -10,9 +10,7 @@ import json
 import logging
 import os
 import socket
-import stat
 import struct
-import tempfile
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -25,10 +23,10 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import Confirmation, ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.runtime.session_links import VERSION, sockets_folder
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
 MAX_FRAME = 1_000_000
 """Bytes of one line."""
 MAX_BEHIND = 1_000
@@ -185,23 +183,6 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 # -- the socket ------------------------------------------------------------------------------------------------------
-
-
-def sockets_folder() -> Path:
-    """Return the folder of all sockets of this user; made where it is missing, private to the user.
-
-    Raises:
-        PermissionError: It belongs to somebody else, or others may enter it.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    # Short: the path of a socket has about 100 bytes.
-    own = Path(tempfile.gettempdir()) / f"ollm-tui-{os.getuid()}"
-    folder = Path(runtime) / "ollm-tui" if runtime.startswith("/") else own
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(f"{folder} is not yours alone. Remove it, or run: chmod 700 on it.")
-    return folder
 
 
 def is_own_user(peer: socket.socket) -> bool:

@@ -98,6 +98,7 @@ def kind_of(item: Confirmation) -> Hashable:
         _without(item.request.reason, own),
         details.risk,
         item.request.origin,
+        item.source,
         item.asked_again,
         item.state,
         _place(preview),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol.intents import (
+    AttachCommand,
     ChooseModel,
     CompactConversation,
     Connect,
@@ -113,6 +115,12 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
             "export", "Write this session as Markdown to a new file", lambda path: handle(ExportSession(path)), "[FILE]"
         ),
         SlashCommand("mcp", "The MCP servers, and the tools they give", lambda _: handle(ShowReport("mcp"))),
+        SlashCommand(
+            "sources",
+            "Other sessions that wait for a person; COMMAND, such as ssh, starts one whose questions come here",
+            lambda words: handle(AttachCommand(_split(words)) if words else ShowReport("sources")),
+            "[COMMAND]",
+        ),
         SlashCommand("policy", "The policy in force, rule by rule", lambda _: handle(ShowReport("policy"))),
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand(
@@ -120,6 +128,14 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
         ),
         SlashCommand("retry", "Send the last message again", lambda _: handle(RetryTurn())),
     )
+
+
+def _split(words: str) -> tuple[str, ...]:
+    """Return the words of a command line; one whose quotes are open as it is."""
+    try:
+        return tuple(shlex.split(words))
+    except ValueError:
+        return tuple(words.split())
 
 
 def message_command(file: PromptFile) -> SlashCommand:

@@ -717,3 +717,16 @@ async def test_a_question_names_its_list_and_g_opens_it() -> None:
         await here.show_queue(question())
         await here.press(*"go on")
         assert here.modal is None and here.app.dashboard.prompt.text == "go on"
+
+
+async def test_a_question_of_another_session_takes_a_yes_or_a_no_alone() -> None:
+    asked = replace(command_question(1, "git push", risk=Risk.MEDIUM), source="session s1 in /work/s1")
+    async with stage() as here:
+        await here.show_queue(asked)
+        assert "Other  session s1 in /work/s1" in here.text
+        await here.arm()
+        await here.press("e", "a", "A")
+        assert here.modal is not None and "Press" not in here.text and here.decisions == []
+        await here.arm()
+        await here.press("y")
+        assert [(one.approved, one.modified, one.remember) for one in here.decisions] == [(True, None, None)]

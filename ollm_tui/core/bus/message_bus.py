@@ -101,8 +101,9 @@ class MessageBus:
         reason: str = "",
         origin: str = Origin.MODEL,
         replaces: str | None = None,
+        source: str = "",
     ) -> OpenConfirmation:
-        """Put a confirmation into the queue; whoever does awaits its `settlement`."""
+        """Put a confirmation into the queue; whoever does awaits its `settlement`, or hears of it."""
         now = self._clock.now()
         request = ConfirmationRequest(
             id=self._ids.new_id("confirm"),
@@ -117,7 +118,7 @@ class MessageBus:
         )
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         self._count += 1
-        confirmation = Confirmation(request, self._count, deadline=deadline)
+        confirmation = Confirmation(request, self._count, deadline=deadline, source=source)
         pending = OpenConfirmation(confirmation, asyncio.get_running_loop().create_future(), deadline)
         self._pending[request.id] = pending
         self._watch(pending)

@@ -28,6 +28,8 @@ class Confirmation:
     """Its clock is stopped, since somebody looks at it."""
     settled_by: str = ""
     """`user`, `timeout`, `signal`, or whoever settled it."""
+    source: str = ""
+    """Where else it comes from: there it can be answered with yes or no alone. Empty for a call of this session."""
 
     @property
     def id(self) -> str:

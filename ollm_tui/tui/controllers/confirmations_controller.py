@@ -13,7 +13,7 @@ from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import Confirmation
+from ollm_tui.core.bus.notices import Confirmation, ConfirmationRequested, ConfirmationSettled, Notice
 from ollm_tui.core.bus.states import ConfirmationState, Origin
 from ollm_tui.core.execution.calls import CallToJudge
 from ollm_tui.core.execution.executor import ToolExecutor
@@ -87,6 +87,17 @@ class ConfirmationsController:
             case _:
                 pass
 
+    def heard_elsewhere(self, notice: Notice) -> None:
+        """Add a question of another session, or show how it ended."""
+        match notice:
+            case ConfirmationRequested(Confirmation(source=str(source)) as confirmation) if source:
+                self._requested[confirmation.id] = confirmation
+                self.post_soon()
+            case ConfirmationSettled(Confirmation(source=str(source)) as confirmation) if source:
+                self._end(confirmation)
+            case _:
+                pass
+
     def requested(self, event: ConfirmationRequestedEvent, said: str = "") -> int | None:
         """Add a confirmation and what the model `said` before it; return its number in the session."""
         confirmation = self._bus.find(event.request.id)
@@ -102,14 +113,10 @@ class ConfirmationsController:
         return confirmation.ordinal
 
     def settled(self, event: ConfirmationSettledEvent) -> None:
-        """Show how a confirmation ended; one that nobody answered for LINGER_SECONDS."""
-        confirmation = self._requested.pop(event.request_id, None)
-        if confirmation is None:
-            return
-        self._ended[event.request_id] = replace(confirmation, state=event.outcome, settled_by=event.by, deadline=None)
-        if event.outcome in (ConfirmationState.EXPIRED, ConfirmationState.CANCELLED):
-            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, (event.request_id,))
-        self.post_soon()
+        """Show how a confirmation ended."""
+        confirmation = self._requested.get(event.request_id)
+        if confirmation is not None:
+            self._end(replace(confirmation, state=event.outcome, settled_by=event.by, deadline=None))
 
     def snapshot(self) -> ConfirmationQueueSnapshot:
         """Return the queue by age; an unchanged confirmation stays the same object."""
@@ -164,12 +171,12 @@ class ConfirmationsController:
             self.post_soon()
 
     def _proposed(self, item_ids: Sequence[str]) -> dict[str, CallToJudge]:
-        """Return the calls of those of these confirmations that are open."""
+        """Return the calls of those of these confirmations that are open and of this session."""
         found = (self._bus.find(item_id) for item_id in item_ids)
         return {
             item.id: CallToJudge(item.details.tool_name, item.details.args, item.request.proposed_by, item.call_id)
             for item in found
-            if item is not None
+            if item is not None and not item.source
         }
 
     async def _preview_rule(self, intent: intents.PreviewRule) -> None:
@@ -207,10 +214,19 @@ class ConfirmationsController:
 
     async def _review(self, item_id: str, arguments: JsonObject | None) -> None:
         confirmation = self._bus.find(item_id)
-        if confirmation is not None:
+        if confirmation is not None and not confirmation.source:
             details = confirmation.details
             review = await self._executor.review(details.tool_name, details.args if arguments is None else arguments)
             self._post(updates.ReviewUpdate(item_id, review, arguments))
+
+    def _end(self, confirmation: Confirmation) -> None:
+        """Show one that was settled; where nobody answered, for LINGER_SECONDS."""
+        if self._requested.pop(confirmation.id, None) is None:
+            return
+        self._ended[confirmation.id] = confirmation
+        if confirmation.state in (ConfirmationState.EXPIRED, ConfirmationState.CANCELLED):
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, (confirmation.id,))
+        self.post_soon()
 
     def _forget(self, item_ids: Sequence[str]) -> None:
         for item_id in item_ids:

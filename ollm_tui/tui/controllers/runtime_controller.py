@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Literal
 
 from ollm_tui.agent.events import (
     ConfirmationRequestedEvent,
@@ -32,6 +31,7 @@ from ollm_tui.tui.controllers.conversation_controller import ConversationControl
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
 from ollm_tui.tui.controllers.models_controller import ModelsController
+from ollm_tui.tui.controllers.reports_controller import ReportsController
 from ollm_tui.tui.controllers.sessions_controller import SessionsController
 from ollm_tui.tui.controllers.status_controller import StatusController
 from ollm_tui.tui.controllers.stored_entries import StoredEntriesController
@@ -52,8 +52,6 @@ from ollm_tui.tui.values import (
 )
 
 log = logging.getLogger(__name__)
-
-NO_SERVERS = "There are no MCP servers. `ollm-tui help extending` says how to name one."
 
 PIECE = 250
 """Entries of an earlier conversation that are shown at once, so that keys are taken in between."""
@@ -106,8 +104,9 @@ class RuntimeController:
         self._models = ModelsController(runtime, post, self._model_switched)
         self._closing_lines = closing_lines
         self._still_running: tuple[str, ...] = ()
-        self._reports = 0
+        self._reports = ReportsController(core, post)
         self._unsubscribe = runtime.stream.subscribe(self._on_event)
+        self._unhear = core.bus.subscribe(self._confirmations.heard_elsewhere)
 
     async def begin(self) -> None:
         """Begin the session, and post the initial state."""
@@ -120,6 +119,7 @@ class RuntimeController:
             self._core.mcp.on_change = lambda: self._start(self._trust.post_prompt_files())
         await self._todos.load()
         self._start(self._watcher.run())
+        self._reports.sources.watch()
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
         self._post(
@@ -174,6 +174,8 @@ class RuntimeController:
         self._core.wait_less()
         await self._turns.close()
         self._unsubscribe()
+        self._unhear()
+        await self._reports.sources.aclose()
         self._commands.close()
         self._still_running = await self._jobs.close()
         for task in tuple(self._tasks):
@@ -242,33 +244,12 @@ class RuntimeController:
                 self._start(self._sessions.handle(intent))
             case intents.ModelIntent():
                 self._start(self._models.handle(intent))
-            case intents.ShowReport(subject):
-                self._start(self._report(subject))
+            case intents.ShowReport():
+                self._start(self._reports.show(intent))
+            case intents.AttachCommand(command):
+                self._reports.sources.attach(command)
             case _:
                 log.warning("no controller takes %s", type(intent).__name__)
-
-    async def _report(self, subject: Literal["policy", "doctor", "mcp"]) -> None:
-        """Show a report in the conversation, which it does not become a part of."""
-        from ollm_tui.runtime.checks import examine  # neither is needed for a start
-        from ollm_tui.runtime.policy_text import policy_lines
-
-        self._reports += 1
-        configuration = self._core.configuration
-        if subject == "policy":
-            warnings: list[str] = []
-            lines = await asyncio.to_thread(lambda: [*policy_lines(configuration, warnings.append), *warnings])
-            mode, rules = self._core.executor.mode.value, sum(line.startswith("[[rules]]") for line in lines)
-            head = f"The policy in mode {mode}: {rules} rules (^O unfolds); approvals of this session come on top."
-            note = NoteEntry(f"report-{self._reports}", head, body="\n".join(lines))
-        elif subject == "mcp":
-            lines = await asyncio.to_thread(self._core.mcp.report) if self._core.mcp is not None else [NO_SERVERS]
-            note = NoteEntry(f"report-{self._reports}", "\n".join(lines))
-        else:
-            themes = await asyncio.to_thread(load_themes)
-            checks = await examine(configuration.options, themes.errors)
-            rows = (f"{check.status.value:<6} {check.what}: {check.text}" for check in checks)
-            note = NoteEntry(f"report-{self._reports}", "\n".join(rows))
-        self._note(note)
 
     def _on_event(self, event: Event) -> None:
         ordinal: int | None = None

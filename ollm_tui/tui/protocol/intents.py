@@ -167,9 +167,16 @@ class ExportSession(SessionIntent):
 
 @dataclass
 class ShowReport(Intent):
-    """Show the policy in force, what works on this machine, or the MCP servers."""
+    """Show the policy in force, what works on this machine, the MCP servers, or other sessions that wait."""
 
-    subject: Literal["policy", "doctor", "mcp"]
+    subject: Literal["policy", "doctor", "mcp", "sources"]
+
+
+@dataclass
+class AttachCommand(Intent):
+    """Start a command that speaks as `run --ask stdio` does, and take its questions."""
+
+    command: tuple[str, ...]
 
 
 @dataclass

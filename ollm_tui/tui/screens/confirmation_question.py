@@ -150,7 +150,7 @@ class QuestionBox(ConfirmationBox):
             if offer is not None and offer.editable and self._scope is not RememberScope.SESSION:
                 self.ask_line(offer.text, "the rule, exactly as it will be saved")
                 self.rearm()
-        elif self.may("edit"):
+        elif not self.case.item.source and self.may("edit"):
             self.phase = ConfirmationPhase.EDITING
             self.show_form(self.case.arguments)
             self.draw()

@@ -150,17 +150,20 @@ def _cut_rows(fact: StyledLine, width: int) -> list[StyledLine]:
 def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
     preview, where = case.preview, case.item.details.locations
     rows: list[StyledLine] = []
+    if case.item.source:
+        rows.append(line(("Other  ", TextRole.MUTED), (case.item.source, TextRole.WARNING), hang=7, prose=True))
     if case.item.asked_again:
         rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
-        cwd = "the workspace itself" if preview.cwd == "." else preview.cwd
+        here = "that session's workspace" if case.item.source else "the workspace itself"
+        cwd = here if preview.cwd == "." else preview.cwd
         rows.append(_fact("Where", f"{cwd}, {preview.place.value}"))
     elif where:
         rows.append(_fact("Where", where[0] + (f"   and {len(where) - 1} more" if len(where) > 1 else "")))
     if case.reason:
         rows.append(_fact("Why", case.reason))
     if (origin := case.item.request.origin) != Origin.MODEL:
-        rows.append(_fact("From", visible(origin)))
+        rows.append(_fact("From", origin))
     return rows
 
 
@@ -213,7 +216,7 @@ def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], 
         (
             ("[n]", "Deny", no, "deny"),
             ("[r]", "Deny with reason", no, "reason"),
-            ("[e]", "Edit arguments", no, "edit"),
+            ("[e]", "Edit arguments", no and not case.item.source, "edit"),
         ),
         (
             ("[ / ]", "prev / next", True, "screen.step(1)"),

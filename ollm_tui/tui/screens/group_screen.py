@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.rule_effects import RuleEffect
 
+NO_RULE = "Rules of another session are made there; here it takes a yes or a no."
 WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
 """The widest box in cells, its part of the window, and the rows of its frame."""
 
@@ -157,7 +158,9 @@ class GroupScreen(ModalScreen[str | None]):
 
     def action_rule(self) -> None:
         """Write a rule that would allow the targets; its effect is shown before it is saved."""
-        if self.selection.targets and self._may("make a rule", twice=False):
+        if self.selection.first.source:
+            self.notify(NO_RULE, markup=False)
+        elif self.selection.targets and self._may("make a rule", twice=False):
             self._denying = self.selection.targets
             self._rule.display = True
             self._rule.begin(rule_wording(self.selection.target_group), self._denying, self.selection.open_ids)

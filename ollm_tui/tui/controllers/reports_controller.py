@@ -1,0 +1,62 @@
+"""Reports in the conversation: policy, doctor, MCP servers, other sessions. None becomes a part of it."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+from ollm_tui.runtime import Core
+from ollm_tui.runtime.sources import Sources
+from ollm_tui.tui.protocol import PostUpdate, intents, updates
+from ollm_tui.tui.themes import load_themes
+from ollm_tui.tui.values import EntriesChanged, NoteEntry
+
+NO_SERVERS = "There are no MCP servers. `ollm-tui help extending` says how to name one."
+NO_SOURCES = (
+    "No other session waits for a person. `ollm-tui run PROMPT --ask socket` starts one whose questions come here;"
+    " /sources ssh HOST ollm-tui run \"'PROMPT'\" --ask stdio takes those of another machine."
+)
+
+
+class ReportsController:
+    """Writes what was asked for; tells what other sessions say."""
+
+    def __init__(self, core: Core, post: PostUpdate) -> None:
+        self._core = core
+        self._post = post
+        self._numbers = count(1)
+        self.sources = Sources(core.bus, self._note)
+
+    async def show(self, report: intents.ShowReport) -> None:
+        """Show a report."""
+        match report.subject:
+            case "policy":
+                head, body = await asyncio.to_thread(self._policy)
+                self._note(head, body)
+            case "mcp":
+                mcp = self._core.mcp
+                self._note("\n".join(await asyncio.to_thread(mcp.report)) if mcp is not None else NO_SERVERS)
+            case "sources":
+                self._note("\n".join(self.sources.report()) or NO_SOURCES)
+            case "doctor":
+                self._note(await self._doctor())
+
+    def _policy(self) -> tuple[str, str]:
+        from ollm_tui.runtime.policy_text import policy_lines  # not needed for a start
+
+        warnings: list[str] = []
+        lines = [*policy_lines(self._core.configuration, warnings.append), *warnings]
+        mode, rules = self._core.executor.mode.value, sum(line.startswith("[[rules]]") for line in lines)
+        head = f"The policy in mode {mode}: {rules} rules (^O unfolds); approvals of this session come on top."
+        return head, "\n".join(lines)
+
+    async def _doctor(self) -> str:
+        from ollm_tui.runtime.checks import examine  # not needed for a start
+
+        themes = await asyncio.to_thread(load_themes)
+        checks = await examine(self._core.configuration.options, themes.errors)
+        return "\n".join(f"{check.status.value:<6} {check.what}: {check.text}" for check in checks)
+
+    def _note(self, text: str, body: str = "") -> None:
+        note = NoteEntry(f"report-{next(self._numbers)}", text, body=body)
+        self._post(updates.ConversationUpdate(EntriesChanged((note,))))
