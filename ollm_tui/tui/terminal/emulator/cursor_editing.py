@@ -91,11 +91,6 @@ class CursorScreen(WritingScreen):
         self.clear_pending_wrap()
         self.cursor.y = min(self.cursor.y + (count or 1), self.lines - 1)
 
-    def line_back(self, count: int | None = None) -> None:
-        """VPB: up, past a top margin too."""
-        self.clear_pending_wrap()
-        self.cursor.y = max(self.cursor.y - (count or 1), 0)
-
     def next_row(self) -> None:
         """CR and LF without LNM, the commonest pair there is."""
         if self.sides is None:

@@ -77,7 +77,6 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "g": ("clear_tab_stop", 1),
     "h": ("set_mode", 16),
     "j": ("cursor_back", 1),
-    "k": ("line_back", 1),
     "l": ("reset_mode", 16),
     "n": ("report_device_status", 1),
     "r": ("set_margins", 2),

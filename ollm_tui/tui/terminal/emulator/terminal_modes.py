@@ -294,6 +294,8 @@ class ModesScreen(RectangleScreen):
                 self.synchronized_since = time.monotonic()
             case 9 | 1000 | 1002 | 1003:
                 self.mode.difference_update(kind.value << 5 for kind in MouseReports if kind.value != number)
+            case 1005 | 1006 | 1015:  # as on xterm, the last one asked for counts
+                self.mode.difference_update({1005 << 5, 1006 << 5, 1015 << 5} - {number << 5})
             case _:
                 pass
 

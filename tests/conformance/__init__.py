@@ -1,0 +1,1 @@
+"""Other terminals' own test suites, run on our emulator: `nox -s conformance`."""

@@ -1,0 +1,202 @@
+"""libvterm's test scripts: what is pushed, and what the cursor, the cells, the pen and the replies must be then.
+
+Only what can be seen of a terminal is checked. Lines about libvterm's own callbacks (putglyph, damage, erase, ...) and
+its encoders of keys and mouse are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+from ollm_tui.tui.terminal.emulator import cells
+from ollm_tui.tui.terminal.emulator.cells import RGB, CellStyle
+from tests.conformance.counts import Counts
+from tests.tui.terminal.screens import Terminal, terminal
+
+COLUMNS, LINES = 80, 25
+OTHERWISE = {
+    "11state_movecursor [Vertical Position Backward]": "xterm has no VPB",
+    "13state_edit [IL]": "xterm goes to the first column",
+    "13state_edit [DECRQSS on DECSCA]": "xterm answers 1 or 0",
+    "16state_resize [Resize shrink": "lines are wrapped again",
+    "26state_query [DA]": "we are a VT220",
+    "26state_query [DECCPR]": "xterm names the page too",
+    "26state_query [DECRQSS on SGR": "xterm begins with 0",
+    "26state_query [S8C1T": "answers in UTF-8 have no C1",
+    "30state_pen [Bold+ANSI": "libvterm's own setting",
+    "61screen_unicode [10 comb": "a cell keeps 16 code points",
+    "61screen_unicode [40 comb": "a cell keeps 16 code points",
+    "63screen_resize [Resize taller": "the lines come from libvterm's harness",
+    "64screen_pen [EL sets": "xterm erases with the background alone",
+    "64screen_pen [DECSCNM xors": "xterm erases with the background alone",
+}
+"""Where libvterm differs from xterm and we follow xterm."""
+DARK, LIGHT = (0, 224), (64, 255)
+"""Levels of libvterm's eight first and eight bright colours."""
+
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\s*x\s*(\d+))?')
+_ESCAPE = re.compile(r"\\(x\{([0-9a-fA-F]+)\}|x([0-9a-fA-F]{1,2})|.)")
+_LETTERS = {"e": "\x1b", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a", "f": "\f", "0": "\0"}
+_CELL = re.compile(r"\{(.*?)\} width=(\d) attrs=\{(.*?)\}(?: dwl)?(?: dhl-\w+)? fg=(\S+) bg=(\S+)")
+_ATTRIBUTES = {"B": cells.BOLD, "I": cells.ITALIC, "K": cells.BLINK, "R": cells.REVERSE, "S": cells.STRIKE}
+_PEN = {"bold": "B", "italic": "I", "blink": "K", "reverse": "R", "strike": "S"}
+
+
+class Script:
+    """One test file on one terminal."""
+
+    def __init__(self, name: str, counts: Counts) -> None:
+        self.name = name
+        self.counts = counts
+        self.about = ""
+        self.made: Terminal = terminal(COLUMNS, LINES)
+        self.expected: list[bytes] | None = None
+
+    def run(self, text: str) -> None:
+        for line in text.splitlines():
+            if line.strip() == "__END__":
+                break
+            self.line(line.strip())
+        self._settle_replies()
+
+    def line(self, line: str) -> None:
+        if match := re.match(r"\$SEQ\s+(\d+)\s+(\d+):\s*(.*)", line):
+            for number in range(int(match[1]), int(match[2]) + 1):
+                self.line(match[3].replace("\\#", str(number)))
+        elif match := re.match(r"\$REP\s+(\d+):\s*(.*)", line):
+            for _ in range(int(match[1])):
+                self.line(match[2])
+        elif line.startswith("!"):
+            self._settle_replies()
+            self.about = line[1:]
+        elif line.startswith("?"):
+            self._assertion(line[1:])
+        elif line.startswith("output ") and self.expected is not None:
+            self.expected.append(literal(line[7:]))
+        elif line[:1].isupper():
+            self._command(line)
+
+    def _command(self, line: str) -> None:
+        self._settle_replies()
+        word, _, rest = line.partition(" ")
+        if word == "INIT" or word == "RESET":
+            size = (COLUMNS, LINES) if word == "INIT" else (self.made.screen.columns, self.made.screen.lines)
+            self.made = terminal(*size)
+        elif word == "PUSH":
+            self.expected = []
+            self.made.feed(literal(rest))
+        elif word == "RESIZE":
+            lines, columns = rest.split(",")
+            self.made.screen.resize(int(lines), int(columns))
+
+    def _settle_replies(self) -> None:
+        for expected in self.expected or ():
+            actual = self.made.replies.pop(0).encode() if self.made.replies else b""
+            self._check("output", expected, actual)
+        self.expected = None
+        self.made.replies.clear()
+
+    def _check(self, what: str, expected: object, actual: object) -> None:
+        self.counts.check(f"{self.name} [{self.about}] {what}", expected, actual)
+
+    def _assertion(self, line: str) -> None:
+        question, _, answer = line.partition("=")
+        kind, _, where = question.strip().partition(" ")
+        answer = answer.strip()
+        match kind:
+            case "cursor":
+                y, x = self.made.cursor
+                self._check(kind, answer, f"{y},{min(x, self.made.screen.columns - 1)}")
+            case "screen_row":
+                self._check(question.strip(), literal(answer).decode().rstrip(), self.made.lines[int(where)])
+            case "screen_chars" | "screen_text":
+                codes = [int(code, 16) for code in answer.split(",") if code.strip()]
+                wanted = bytes(codes).decode() if kind == "screen_text" else "".join(map(chr, codes))
+                self._check(question.strip(), unicodedata.normalize("NFC", wanted), self._text(where))
+            case "screen_cell":
+                self._check(question.strip(), _cell(answer), self._cell(where))
+            case "pen":
+                self._check(question.strip(), answer, self._pen(where))
+            case _:  # what only libvterm's own interface has
+                pass
+
+    def _text(self, where: str) -> str:
+        top, left, bottom, right = map(int, where.split(","))
+        screen = self.made.screen
+        parts = [screen.rows[y].text.ljust(right)[left:right] for y in range(top, bottom)]
+        return "\n".join(unicodedata.normalize("NFC", screen.clusters.plain(part)).rstrip() for part in parts)
+
+    def _cell(self, where: str) -> object:
+        y, x = map(int, where.split(","))
+        screen = self.made.screen
+        text = screen.rows[y].text.ljust(x + 2)
+        shown = unicodedata.normalize("NFC", screen.clusters.expand(text[x])).strip()
+        style = self.made.style(y, x)
+        return shown, 2 if text[x + 1] == cells.STUB else 1, _attributes(style), *_colours(style)
+
+    def _pen(self, name: str) -> str:
+        style = self.made.screen.cursor.style
+        if name in _PEN:
+            return "on" if _PEN[name] in _attributes(style) else "off"
+        if name == "underline":
+            return "2" if style.flags & cells.DOUBLE_UNDERLINE else str(int(bool(style.flags & cells.UNDERLINE)))
+        if name not in ("foreground", "background"):
+            return "not kept"
+        colour = style.fg if name == "foreground" else style.bg
+        default = "rgb(240,240,240,is_default_fg)" if name == "foreground" else "rgb(0,0,0,is_default_bg)"
+        return default if colour < 0 else _rgb(colour) if colour >= RGB else f"idx({colour})"
+
+
+def run(folder: Path) -> Counts:
+    """Every check of every script that can be seen from outside."""
+    counts = Counts(OTHERWISE)
+    for path in sorted(folder.glob("*.test")):
+        Script(path.stem, counts).run(path.read_text(encoding="utf-8"))
+    return counts
+
+
+def literal(text: str) -> bytes:
+    """The bytes of a Perl string as the scripts use it: escapes, and `x N` for repeated."""
+    made = b""
+    for match in _LITERAL.finditer(text):
+        body = _ESCAPE.sub(_unescape, match[1])
+        made += body.encode("latin-1" if body.isascii() or max(body) < "\u0100" else "utf-8") * int(match[2] or 1)
+    return made
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if code := match[2] or match[3]:
+        return chr(int(code, 16))
+    return _LETTERS.get(match[1], match[1])
+
+
+def _cell(answer: str) -> object:
+    match = _CELL.search(answer)
+    if match is None:
+        return answer
+    shown = "".join(chr(int(code, 16)) for code in match[1].split(",") if code)
+    return unicodedata.normalize("NFC", shown), int(match[2]), match[3].replace("U1", "U"), match[4], match[5]
+
+
+def _attributes(style: CellStyle) -> str:
+    underline = "U2" if style.flags & cells.DOUBLE_UNDERLINE else "U" if style.flags & cells.UNDERLINE else ""
+    letters = {letter for letter, flag in _ATTRIBUTES.items() if style.flags & flag}
+    return "".join(underline if letter == "U" else letter for letter in "BUIKRS" if letter == "U" or letter in letters)
+
+
+def _colours(style: CellStyle) -> tuple[str, str]:
+    return (
+        "rgb(240,240,240)" if style.fg < 0 else _rgb(style.fg),
+        "rgb(0,0,0)" if style.bg < 0 else _rgb(style.bg),
+    )
+
+
+def _rgb(colour: int) -> str:
+    if colour >= RGB:
+        levels = (colour >> 16 & 0xFF, colour >> 8 & 0xFF, colour & 0xFF)
+    else:
+        low, high = DARK if colour < 8 else LIGHT
+        levels = tuple(high if colour >> bit & 1 else low for bit in range(3))
+    return f"rgb({','.join(map(str, levels))})"
