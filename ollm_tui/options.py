@@ -19,6 +19,8 @@ class Options:
     model: str | None = None
     base_url: str | None = None
     script: Path | None = None
+    agent: str | None = None
+    """The command of an agent that speaks the Agent Client Protocol, in the place of ours."""
     theme: str | None = None
     mouse: bool | None = None
     reduced_motion: bool | None = None

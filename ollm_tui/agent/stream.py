@@ -17,7 +17,6 @@ from ollm_tui.agent.events import (
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import (
-    Confirmation,
     ConfirmationHeld,
     ConfirmationRequested,
     ConfirmationSettled,
@@ -84,10 +83,10 @@ class EventStream:
 
     def _on_notice(self, notice: Notice) -> None:
         match notice:
-            case ConfirmationRequested(Confirmation(source=str(source))) | ConfirmationSettled(
-                Confirmation(source=str(source))
-            ) if source:
-                pass  # the session that it comes from records it
+            case ConfirmationRequested(confirmation) | ConfirmationSettled(confirmation) if (
+                confirmation.of_other_session
+            ):
+                pass  # that one records it
             case ConfirmationRequested(confirmation):
                 request = confirmation.request
                 self.publish(ConfirmationRequestedEvent(call_id=request.call_id, request=request))

@@ -49,7 +49,7 @@ PROVIDERS = ("ollama", "openai", "embedded", "offline", "scripted")
 _WITH_VALUE = frozenset(
     {
         *("-C", "--workspace", "--add-dir", "--policy", "--mode", "--config"),
-        *("--provider", "--model", "--base-url", "--script", "--theme", "--resume"),
+        *("--provider", "--model", "--base-url", "--script", "--agent", "--theme", "--resume"),
     }
 )
 
@@ -249,6 +249,9 @@ def provider_parser() -> argparse.ArgumentParser:
     group.add_argument("--provider", choices=PROVIDERS, help="where the model is; found when not given")
     group.add_argument("--model", metavar="NAME", help="which model")
     group.add_argument("--base-url", metavar="URL", help="address of the model server")
+    group.add_argument(
+        "--agent", metavar="COMMAND", help='run this agent instead of ours, such as "gemini --acp" (ollm-tui[acp])'
+    )
     group.add_argument("--script", metavar="FILE", type=Path, help="replies for --provider scripted")
     return parser
 
@@ -295,6 +298,7 @@ def options_of(given: argparse.Namespace) -> Options:
         model=known.get("model"),
         base_url=known.get("base_url"),
         script=known.get("script"),
+        agent=known.get("agent"),
         theme=known.get("theme"),
         mouse=known.get("mouse"),
         reduced_motion=known.get("reduced_motion"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent, UserMessageEvent
 from ollm_tui.agent.guard import TurnLimits
@@ -36,8 +39,11 @@ from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import Configuration, ConfigurationError, configure
 from ollm_tui.runtime.core import Attendance, Core, begin_session, open_core
 from ollm_tui.runtime.disk_bounds import OUTPUT
-from ollm_tui.runtime.model_provider import choose_provider
+from ollm_tui.runtime.model_provider import ChosenProvider, choose_provider
 from ollm_tui.runtime.recorded_session import RecordedSession, SessionError, SessionWish
+
+if TYPE_CHECKING:
+    from ollm_tui.agent.foreign.agent import ForeignProvider
 
 CHARACTERS_PER_TOKEN = 4
 INSTRUCTIONS_WINDOW_SHARE = 8
@@ -48,6 +54,9 @@ REFERENCE_WINDOW_SHARE = 4
 
 SMALL_WINDOW, FEW_SKILLS, MOST_SKILLS = 8192, 5, 30
 """A window up to so many tokens lists the few skills, a larger one the most."""
+
+OWN_MIND = ("offline", "agent")
+"""Providers that read no instructions and notes of ours: none, and an agent that finds its own."""
 
 RECALL_WINDOW_SHARE = 8
 """Recalled notes take at most this part of a known context window."""
@@ -123,7 +132,8 @@ async def open_runtime(
         if configuration is None or _plays_tour(configuration):
             options = await stack.enter_async_context(_tour_workspace(options, configuration))
             configuration = configure(options)
-        chosen = await choose_provider(configuration.settings, options)
+        foreign = None if options.agent is None else _foreign(options.agent)
+        chosen = ChosenProvider(foreign) if foreign else await choose_provider(configuration.settings, options)
         stack.push_async_callback(chosen.provider.aclose)
         root = configuration.workspace.root
         session = RecordedSession(sessions_folder(), root, clock, attended=attendance.attended)
@@ -162,22 +172,27 @@ async def open_runtime(
         if attended:
             stack.callback(hooks.watch(core.bus))
         limits = configuration.settings.agent
-        agent = Agent(
-            chosen.provider,
-            core.executor,
-            stream,
-            limits=TurnLimits(limits.max_rounds, limits.max_tokens, limits.max_seconds),
-            sources=Sources(
-                _recall(chosen.provider, core),
-                _instructions(chosen.provider, core),
-                _references(chosen.provider, core),
-                hooks,
-                PromptCommands(core.executor, lambda: prompt_files(core), core.mcp and core.mcp.offers),
-                core.mcp.join if core.mcp is not None else None,
-            ),
-            on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
-            on_turn_end=lambda: _sync(core, log),
+        sources = Sources(
+            _recall(chosen.provider, core),
+            _instructions(chosen.provider, core),
+            _references(chosen.provider, core),
+            hooks,
+            PromptCommands(core.executor, lambda: prompt_files(core), core.mcp and core.mcp.offers),
+            core.mcp.join if core.mcp is not None else None,
         )
+        if foreign is not None:
+            agent = foreign.agent(core.executor, stream, core.todos, sources, lambda: _sync(core, log))
+            stack.push_async_callback(agent.aclose)
+        else:
+            agent = Agent(
+                chosen.provider,
+                core.executor,
+                stream,
+                limits=TurnLimits(limits.max_rounds, limits.max_tokens, limits.max_seconds),
+                sources=sources,
+                on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
+                on_turn_end=lambda: _sync(core, log),
+            )
         if chosen.notice:
             notices.append(chosen.notice)
         runtime = Runtime(core, stream, agent, session, tuple(notices), broken_off)
@@ -185,10 +200,25 @@ async def open_runtime(
         yield runtime
 
 
+def _foreign(command: str) -> ForeignProvider:
+    """Return what stands for a foreign agent. Raises ConfigurationError."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigurationError(f"--agent {command!r} is no command line: {error}.") from None
+    if not words:
+        raise ConfigurationError('--agent needs a command, such as "gemini --acp".')
+    if find_spec("acp") is None:
+        raise ConfigurationError("Agents of others need a package. Run: pip install 'ollm-tui[acp]'")
+    from ollm_tui.agent.foreign.agent import ForeignProvider  # only those who ask for it load it
+
+    return ForeignProvider(words)
+
+
 def _instructions(provider: Provider, core: Core) -> Instructions | None:
     """Return what sends the workspace's instructions; None where no model reads them."""
     described = provider.describe()
-    if described.provider == "offline":
+    if described.provider in OWN_MIND:
         return None
     window = described.context_window
     limit = MAX_CHARACTERS if window is None else window * CHARACTERS_PER_TOKEN // INSTRUCTIONS_WINDOW_SHARE
@@ -220,7 +250,7 @@ def _references(provider: Provider, core: Core) -> ReferenceReader:
 def _recall(provider: Provider, core: Core) -> MemoryRecall | None:
     """Return what chooses notes for the first message; None where it is off or no model reads them."""
     settings, described = core.configuration.settings.memory, provider.describe()
-    if not settings.inject or described.provider == "offline":
+    if not settings.inject or described.provider in OWN_MIND:
         return None
     window = described.context_window
     budget = settings.inject_tokens if window is None else min(settings.inject_tokens, window // RECALL_WINDOW_SHARE)

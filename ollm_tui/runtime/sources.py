@@ -159,7 +159,7 @@ class Sources:
 
     def _hear(self, notice: Notice) -> None:
         """Send an answer that a person gave here."""
-        if not isinstance(notice, ConfirmationSettled) or not notice.confirmation.source:
+        if not isinstance(notice, ConfirmationSettled) or not notice.confirmation.of_other_session:
             return
         for source in self._sources.values():
             there = source.here.pop(notice.confirmation.id, None)

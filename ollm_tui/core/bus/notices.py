@@ -56,6 +56,11 @@ class Confirmation:
         """Whether it follows one whose arguments or subject changed after it was shown."""
         return self.request.replaces is not None
 
+    @property
+    def of_other_session(self) -> bool:
+        """Whether another session records it; a foreign agent's call is one of this session."""
+        return bool(self.source) and not self.call_id
+
     def seconds_left(self, now: float) -> float | None:
         """Return the seconds until it expires; None without a running clock."""
         return None if self.deadline is None else max(0.0, self.deadline - now)

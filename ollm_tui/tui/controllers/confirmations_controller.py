@@ -90,10 +90,10 @@ class ConfirmationsController:
     def heard_elsewhere(self, notice: Notice) -> None:
         """Add a question of another session, or show how it ended."""
         match notice:
-            case ConfirmationRequested(Confirmation(source=str(source)) as confirmation) if source:
+            case ConfirmationRequested(confirmation) if confirmation.of_other_session:
                 self._requested[confirmation.id] = confirmation
                 self.post_soon()
-            case ConfirmationSettled(Confirmation(source=str(source)) as confirmation) if source:
+            case ConfirmationSettled(confirmation) if confirmation.of_other_session:
                 self._end(confirmation)
             case _:
                 pass

@@ -155,7 +155,7 @@ def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
     if case.item.asked_again:
         rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
-        here = "that session's workspace" if case.item.source else "the workspace itself"
+        here = "that session's workspace" if case.item.of_other_session else "the workspace itself"
         cwd = here if preview.cwd == "." else preview.cwd
         rows.append(_fact("Where", f"{cwd}, {preview.place.value}"))
     elif where:
@@ -235,6 +235,10 @@ def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], 
             parts.append((f" {words:<{COLUMN - len(key) - 1}}", role))
             spots.append(ClickTarget(row, column * COLUMN, column * COLUMN + len(key) + 1 + len(words), action))
         rows.append(line(*parts))
+    if case.item.source:
+        rows.append(
+            line(("From here it takes a yes or a no alone, with a reason; so a, A and e are off.", TextRole.MUTED))
+        )
     if (problem := case.item.details.cage_problem) is not None:
         words = "Approve once in the cage: it writes in the workspace alone"
         words = f"(not in the cage: {visible(problem)})" if problem else words

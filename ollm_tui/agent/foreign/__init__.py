@@ -1,0 +1,1 @@
+"""Agents of others behind this dashboard, by the Agent Client Protocol."""

@@ -1,0 +1,190 @@
+"""What a foreign agent says and does in a turn, as events of the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any, cast
+
+from acp import schema
+
+from ollm_tui.agent.events import (
+    AssistantMessageEvent,
+    LoggedResult,
+    NoticeEvent,
+    ProposedCall,
+    ReasoningDeltaEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+)
+from ollm_tui.agent.foreign.questions import ForeignCall
+from ollm_tui.agent.providers.json_values import well_formed
+from ollm_tui.agent.stream import EventStream
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ShellExecutionFailed, ToolFailure
+from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.core.base.results import JsonObject, ToolResult
+from ollm_tui.core.bus.states import Origin
+from ollm_tui.core.todos.todo_list import TodoDraft, TodoList, TodoStatus
+
+_ENDED = ("completed", "failed")
+MAX_RESULT = 100_000
+"""Characters of a call's result that are kept."""
+
+
+class ForeignTurn:
+    """The turn that runs; between two turns what comes late is told all the same."""
+
+    def __init__(self, agent: str, stream: EventStream, todos: TodoList, pass_on: Callable[[str], object]) -> None:
+        """`pass_on` takes words of the person for the agent's next prompt."""
+        self.agent = agent
+        self.pass_on = pass_on
+        self.signal = AbortSignal()
+        self._stream = stream
+        self._todos = todos
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[str, ForeignCall] = {}
+        self._ids = count(1)
+        self._turn = 0
+        """Its number: agents may use an id in each of them."""
+
+    @property
+    def source(self) -> str:
+        """What a question is marked with."""
+        return f"{self.agent}, an agent of its own"
+
+    def begin(self, signal: AbortSignal) -> None:
+        """Begin a turn, whose end the signal may bring."""
+        self.signal = signal
+        self._turn += 1
+        self._calls.clear()
+
+    def end(self) -> str:
+        """End what is open, and return the last text."""
+        text = self._close_message()
+        for call in list(self._calls.values()):
+            if call.status not in _ENDED:
+                self._finish(replace(call, status="failed", texts=(*call.texts, "It was not finished.")))
+        return text
+
+    async def take(self, update: object) -> None:
+        """Tell one update."""
+        match update:
+            case schema.AgentMessageChunk():
+                if text := _text_of(update.content):
+                    self._text.append(text)
+                    self._stream.publish(TextDeltaEvent(text=text))
+            case schema.AgentThoughtChunk():
+                if text := _text_of(update.content):
+                    self._reasoning.append(text)
+                    self._stream.publish(ReasoningDeltaEvent(text=text))
+            case schema.ToolCallStart() | schema.ToolCallProgress():
+                self._take_call(update)
+            case schema.AgentPlanUpdate():
+                try:
+                    await asyncio.to_thread(self._todos.replace, _drafts(update))
+                except ToolFailure as failure:
+                    self.tell(f"The plan of {self.agent} is not shown: {failure.message}")
+            case _:
+                pass
+
+    def merged(self, update: schema.ToolCallUpdate | schema.ToolCallStart | schema.ToolCallProgress) -> ForeignCall:
+        """Return a call with what is told of it now."""
+        known = self._calls.get(update.tool_call_id) or ForeignCall(update.tool_call_id)
+        changes: dict[str, Any] = {}
+        if update.title:
+            changes["title"] = update.title
+        if update.kind:
+            changes["kind"] = update.kind
+        if update.status:
+            changes["status"] = update.status
+        given: object = update.raw_input
+        if isinstance(given, dict):
+            changes["arguments"] = cast("JsonObject", given)
+        if update.locations:
+            changes["locations"] = tuple(one.path for one in update.locations)
+        content = update.content or []
+        if content:
+            changes["texts"] = tuple(
+                text
+                for one in content
+                if isinstance(one, schema.ContentToolCallContent) and (text := _text_of(one.content))
+            )
+            changes["diffs"] = tuple(one for one in content if isinstance(one, schema.FileEditToolCallContent))
+        return replace(known, **changes)
+
+    def call_id(self, foreign_id: str) -> str:
+        """Return the id of a call in our events."""
+        return f"agent-{self._turn}-{visible(foreign_id)[:100]}"
+
+    def next_id(self) -> str:
+        """Return an id for a call of ours that the agent asks for."""
+        return f"agent-request-{next(self._ids)}"
+
+    def tell(self, words: str) -> None:
+        """Say something to the person."""
+        self._stream.publish(NoticeEvent(text=words))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take_call(self, update: schema.ToolCallStart | schema.ToolCallProgress) -> None:
+        new = update.tool_call_id not in self._calls
+        call = self._calls.get(update.tool_call_id)
+        if call is not None and call.status in _ENDED:
+            return  # a call has one result
+        call = self._calls[update.tool_call_id] = self.merged(update)
+        if new:
+            name, arguments = visible(call.title)[:100] or call.kind, call.arguments
+            number = self.call_id(call.id)
+            self._close_message(ProposedCall(id=number, name=name, arguments=arguments))
+            self._stream.publish(ToolCallEvent(call_id=number, name=name, arguments=arguments, origin=Origin.MODEL))
+        if call.status in _ENDED:
+            self._finish(call)
+
+    def _finish(self, call: ForeignCall) -> None:
+        self._calls[call.id] = replace(call, status="completed")
+        changed = [f"changed {visible(diff.path)}" for diff in call.diffs]
+        text = visible_block("\n".join((*call.texts, *changed)))[:MAX_RESULT] or "(no output)"
+        result = ToolResult.of_text(text)
+        if call.status == "failed":
+            result = ToolResult.of_failure(ShellExecutionFailed(text))
+        self._stream.publish(ToolResultEvent(call_id=self.call_id(call.id), result=LoggedResult.of(result)))
+
+    def _close_message(self, *calls: ProposedCall) -> str:
+        """Publish what was said so far as a message, with the calls that follow it."""
+        text, reasoning = well_formed("".join(self._text)), well_formed("".join(self._reasoning))
+        if text or reasoning or calls:
+            self._stream.publish(AssistantMessageEvent(text=text, reasoning=reasoning, tool_calls=calls))
+        self._text.clear()
+        self._reasoning.clear()
+        return text
+
+
+def _drafts(plan: schema.AgentPlanUpdate) -> list[TodoDraft]:
+    """Return a plan as todos, of which one alone can be in progress."""
+    drafts: list[TodoDraft] = []
+    working = False
+    for entry in plan.entries:
+        status = TodoStatus(entry.status)
+        if status is TodoStatus.IN_PROGRESS and working:
+            status = TodoStatus.PENDING
+        working = working or status is TodoStatus.IN_PROGRESS
+        if entry.content.strip():
+            drafts.append(TodoDraft(visible(entry.content), status))
+    return drafts
+
+
+def _text_of(content: object) -> str:
+    match content:
+        case schema.TextContentBlock():
+            return content.text
+        case schema.ResourceContentBlock():
+            return f"[{content.name}: {content.uri}]"
+        case schema.ImageContentBlock() | schema.AudioContentBlock():
+            return f"[{content.type}, {content.mime_type}, not shown]"
+        case _:
+            return ""
