@@ -24,6 +24,7 @@ from ollm_tui.options import Options
 from ollm_tui.tui.attention import Attention
 from ollm_tui.tui.backend_holder import BackendHolder
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
+from ollm_tui.tui.external_editor import EditorError, ExternalEditor
 from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
@@ -37,6 +38,7 @@ from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversatio
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.themes import ThemedStylesheet, packaged_theme
 from ollm_tui.tui.values import Activity
+from ollm_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -99,6 +101,7 @@ class DashboardApp(App[int]):
         self.dashboard.prompt.completer.folder = options.workspace or Path()
         self.holder = BackendHolder(self.post_update)
         self.attention = Attention(self._write_out, os.environ)
+        self.editor = ExternalEditor(self)
         self.sessions = SessionCommands(self, self.dashboard)
         self.commands = self._slash_commands()
         self.dashboard.prompt.completer.commands = self.commands
@@ -113,7 +116,7 @@ class DashboardApp(App[int]):
     def on_mount(self) -> None:
         """Open the backend once the first frame is painted, and end tidily on signals."""
         self.call_after_refresh(self._start_backend)
-        leave_on_signals(self._leave_on_signal)
+        leave_on_signals(self._leave_on_signal, lambda: self.editor.is_open)
 
     def on_unmount(self) -> None:
         """Restore the signal handler."""
@@ -320,6 +323,17 @@ class DashboardApp(App[int]):
         self.sessions.take(message)
         if self._memory is not None and self._memory.is_attached:
             self._memory.take(message)
+
+    @on(Prompt.EditorAsked)
+    def _edit_draft(self, message: Prompt.EditorAsked) -> None:
+        async def edit() -> None:
+            try:
+                self.dashboard.prompt.take_edited(message.draft, await self.editor.edit(message.draft))
+            except EditorError as error:
+                self.notify(visible(str(error)), severity="error", markup=False, timeout=15)
+
+        if not self.editor.is_open:
+            self.run_worker(edit(), name="editor", exit_on_error=False)
 
     def action_copy_or_stop(self) -> None:
         """Stop the running turn; a selection is copied by Textual before this runs."""

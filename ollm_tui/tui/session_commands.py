@@ -104,9 +104,11 @@ def pane_commands(show: Dashboard) -> Iterator[SlashCommand]:
 
 def palette_entries(app: App[int], show: Dashboard, commands: SlashCommands) -> Iterator[SystemCommand]:
     """Yield the entries of the palette: every action with a key, and more."""
-    for owner in (app, show):
+    for owner in (app, show, show.prompt):
         for binding in type(owner).BINDINGS:
-            if isinstance(binding, Binding) and binding.action != "command_palette":
+            if not isinstance(binding, Binding) or (owner is show.prompt and binding.id != "prompt.editor"):
+                continue  # the rest of the prompt's keys mean what was typed just now
+            if binding.action != "command_palette":
                 run = partial(app.run_action, binding.action, owner)
                 yield SystemCommand(binding.description, f"{binding.tooltip} ({app.get_key_display(binding)})", run)
     for mode in MODES:

@@ -153,6 +153,23 @@ class HasPrograms(Protocol):
 class RawKeyDriver(LinuxDriver):
     """Textual's driver; while a program has the focus keys come as `RawKey`."""
 
+    _suspended = False
+
+    def write(self, data: str) -> None:
+        """Write to the terminal while it is ours: nobody empties the queue of a suspended driver, which blocks."""
+        if not self._suspended:
+            super().write(data)
+
+    def suspend_application_mode(self) -> None:
+        """Give the terminal away."""
+        super().suspend_application_mode()
+        self._suspended = True
+
+    def resume_application_mode(self) -> None:
+        """Take the terminal back."""
+        self._suspended = False
+        super().resume_application_mode()
+
     def modify_keys(self, level: int) -> None:
         """Set the outer terminal's modifyOtherKeys; ignored where it has none."""
         self.write(f"\x1b[>4;{level}m" if level else "\x1b[>4m")
@@ -166,7 +183,7 @@ class RawKeyDriver(LinuxDriver):
     def _sigcont_application(self, *_: object) -> None:
         # Textual starts its threads anew whatever stopped them, even nothing: behind a hangup comes a SIGCONT too.
         # The old ones would then be nobody's, and keep the process for ever.
-        if os.isatty(self.fileno):
+        if os.isatty(self.fileno) and self._auto_restart:  # else an editor has the terminal
             if not self._must_signal_resume:
                 self.suspend_application_mode()
             self.resume_application_mode()

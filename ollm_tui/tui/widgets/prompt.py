@@ -46,6 +46,14 @@ class Prompt(CompletingTextArea):
             show=False,
             priority=True,
         ),
+        Binding(
+            "ctrl+g",
+            "edit_outside",
+            "Editor",
+            id="prompt.editor",
+            tooltip="Write the draft in $VISUAL or $EDITOR, else in vi",
+            show=False,
+        ),
         Binding("pageup", "scroll_chat(-1)", "Chat up", id="prompt.page_up", tooltip="Scroll the chat up", show=False),
         Binding(
             "pagedown", "scroll_chat(1)", "Chat down", id="prompt.page_down", tooltip="Scroll the chat down", show=False
@@ -58,6 +66,12 @@ class Prompt(CompletingTextArea):
         """The chat should scroll by `pages`; 0 means to its end."""
 
         pages: int
+
+    @dataclass
+    class EditorAsked(Message):
+        """The draft should be written in the person's editor."""
+
+        draft: str
 
     class Edited(Message):
         """The draft changed by a key or a paste."""
@@ -108,6 +122,19 @@ class Prompt(CompletingTextArea):
         if self._stored is not None:
             self._store(self._stored.add, text)
         self.post_message(SendMessage(text, self._references.used_in(text)))
+
+    def action_edit_outside(self) -> None:
+        """Ask for the person's editor; what was pasted is there as it is."""
+        self.post_message(self.EditorAsked(self._pastes.unfold(self.text)))
+
+    def take_edited(self, draft: str, edited: str) -> None:
+        """Put what became of a draft into its place; what came meanwhile stays."""
+        text = _CONTROLS.sub("", edited.replace("\r\n", "\n").replace("\r", "\n"))
+        if self._pastes.unfold(self.text) != draft:
+            self.put_back(text)
+        elif text != draft:
+            self.replace(text, (0, 0), self.document.end)  # which can be undone
+            self.move_cursor(self.document.end)
 
     def put_back(self, text: str) -> None:
         """Put a message that was not sent before the draft."""
