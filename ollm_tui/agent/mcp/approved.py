@@ -56,11 +56,11 @@ class ApprovedTools:
         """Return why a call of this tool has to ask; empty where its definition was approved."""
         known = self._tools.get(name)
         if known is None:
-            return f"{name} is new: nobody has approved it" if not self.fault else self.fault
+            return "its definition is new: nobody has approved it" if not self.fault else self.fault
         if known.server != server:
-            return f"{name} comes from another server than the one that was approved"
+            return "it comes from another server than the one that was approved"
         if known.definition != wording(definition):
-            return f"the definition of {name} is not the one that was approved"
+            return "its definition is not the one that was approved"
         return ""
 
     def difference(self, name: str, definition: ToolDefinition) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import McpFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
+from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.tools.registry import ALIASES, ToolRegistry, folded_name
 from ollm_tui.core.tools.schema import function_schema
 from ollm_tui.mcp_host.frames import (
@@ -38,6 +40,9 @@ from ollm_tui.mcp_host.frames import (
 )
 
 log = logging.getLogger(__name__)
+
+STDERR_LINES, STDERR_BYTES = 3, 4_000
+"""What a report shows of what a server wrote there."""
 
 NOT_INSTALLED = "MCP is not installed. Run: pip install 'ollm-tui[mcp]'"
 
@@ -248,15 +253,33 @@ def _described(status: ServerStatus, why_ask: Callable[[McpTool], str]) -> Gener
     server = status.server
     if status.state is not ServerState.CONNECTED:
         yield f"{server.name}: {status.state.value}{f': {status.reason}' if status.reason else ''}"
-        yield f"  {server.address}; what it wrote to stderr: {server.stderr}"
+        yield f"  {server.address}"
+        yield from _stderr(server)
         return
     offered = f"{len(status.tools)} tools, about {status.tokens:,} tokens a request"
     yield f"{server.name}: {status.state.value} ({status.title}), {offered}"
+    width = max((len(tool.name) for tool in status.tools), default=0)
     for tool in status.tools:
+        price = f"{estimated_tokens(json.dumps(function_schema(tool))):>5,} tokens"
         why = why_ask(tool)
-        yield f"  {tool.name}{f' (asks: {why})' if why else ''}"
+        yield f"  {tool.name:<{width}} {price}{f'   asks: {why}' if why else ''}"
     for kind, count in (("resources", len(status.resources)), ("prompts", len(status.prompts))):
         if count:
             yield f"  {count} {kind}: {f'@{server.name}:URI' if kind == 'resources' else f'/{server.name}:NAME'}"
     for words in (*status.left_out, *(["its tools join with your next message"] if status.changed else [])):
         yield f"  {words}"
+    yield from _stderr(server)
+
+
+def _stderr(server: McpServer) -> Generator[str]:
+    """Yield the last lines that a server wrote there, and where all are."""
+    try:
+        with server.stderr.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - STDERR_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()[-STDERR_LINES:]
+    except OSError:
+        return
+    for line in lines:
+        yield f"  | {visible(mask(line))[:200]}"
+    if lines:
+        yield f"  (the end of what it wrote to stderr: {server.stderr})"

@@ -25,7 +25,7 @@ from ollm_tui.tui.values import ConfirmationQueueSnapshot
 LINGER_SECONDS = 5.0
 """How long a confirmation that nobody answered is still shown."""
 
-POST_INTERVAL = 0.1
+POST_INTERVAL = 0.04
 """Least seconds between two snapshots: each one redraws all panes."""
 
 

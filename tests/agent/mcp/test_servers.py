@@ -210,7 +210,9 @@ async def test_a_server_that_is_not_there_is_told_and_reported(tmp_path: Path) -
         ]
         lines = room.servers.report()
         assert lines[0].startswith("fake: connected (fake good 1), 1 tools, about ")
-        assert lines[1] == "  mcp__fake__echo (asks: mcp__fake__echo is new: nobody has approved it)"
+        assert lines[1].startswith("  mcp__fake__echo ")
+        assert lines[1].endswith(" tokens   asks: its definition is new: nobody has approved it")
+        assert "  | no licence" in lines
         assert room.servers.settings.servers["gone"].stderr.read_text() == "no licence\n"
 
 
