@@ -140,6 +140,15 @@ def set_border(widget: Widget, title: str, subtitle: str | None = None) -> None:
             setattr(widget, name, content)
 
 
+def set_rule(widget: Widget, title: str, subtitle: str | None = None) -> None:
+    """Set the texts of a border without sides, with the blanks around them that its corners would bring."""
+    set_border(widget, _spaced(title), None if subtitle is None else _spaced(subtitle))
+
+
+def _spaced(text: str) -> str:
+    return f" {text} " if text else ""
+
+
 def app_of(node: DOMNode) -> App[object]:
     """Return the running app, typed."""
     return node.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: App[Unknown]

@@ -23,7 +23,7 @@ from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness, deny_al
 from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.question_groups import QuestionGroup, group_questions, subject
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, set_rule
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
@@ -74,7 +74,7 @@ class QueuePane(Vertical):
         self._words: dict[str, tuple[StyledLine, ...]] = {}
         self._empty = Static("", markup=False, id="queue-empty")
         self._empty.can_focus = True
-        self.border_title = "Queue"
+        set_rule(self, "Queue")
 
     def compose(self) -> ComposeResult:
         """Yield the empty text and the rows."""
@@ -89,8 +89,7 @@ class QueuePane(Vertical):
     def watch_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         """Show another snapshot."""
         open_ = len(queue.pending)
-        self.border_title = f"Queue ({open_})" if open_ else "Queue"
-        self.border_subtitle = "F8 review" if open_ else ""
+        set_rule(self, f"Queue ({open_})  F8 review" if open_ else "Queue")
         self._groups = group_questions(queue.items)
         self._words = {group.row_id: _group_lines(group) for group in self._groups}
         self._empty.display = not queue.items

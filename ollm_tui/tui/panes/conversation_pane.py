@@ -18,6 +18,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.entry_texts import is_stored
 from ollm_tui.tui.protocol.intents import RetryTurn
+from ollm_tui.tui.styled_text import set_rule
 from ollm_tui.tui.values import AnswerEntry, Change, ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 
@@ -51,7 +52,7 @@ class ConversationPane(Vertical):
         self._below = Static(markup=False, id="below")
         self._search: Input | None = None
         self._search_text = ""
-        self.border_title = "Chat"
+        set_rule(self, "Chat")
 
     def compose(self) -> ComposeResult:
         """Yield the welcome, the transcript and the rows below."""
@@ -163,7 +164,7 @@ class ConversationPane(Vertical):
     def _show_follow(self) -> None:
         following, new = self.transcript.following, self.transcript.new_below
         words = "follow" if following else f"{new} new below - End" if new else "End follows"
-        self.border_subtitle = words if not self.transcript.empty else ""
-        # The narrow layout has no border to write on.
+        set_rule(self, "Chat" if following or self.transcript.empty else f"Chat  {words}")
+        # The narrow layout has no line to write on.
         self._below.update(words)
         self._below.set_class(new > 0, "-new")

@@ -279,7 +279,7 @@ class TerminalPane(TerminalViews):
             words = "^] leave, then F12 sends the selection" if self.has_selection else "^] leave"
         else:
             words = "F12 sends the selection" if self.has_selection else "^T type  F5 read"
-        self.border_subtitle = words
+        self.border_subtitle = f" {words} "
 
 
 def _is_attached(command: CommandStatus | None) -> bool:

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal, TypeKeys
-from ollm_tui.tui.styled_text import app_of, set_border
+from ollm_tui.tui.styled_text import app_of, set_rule
 from ollm_tui.tui.widgets.tab_strip import SHELL, TabStrip, shown_tabs
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class TerminalViews(Vertical):
         self._heard_at = float("-inf")
         self._copied_at = float("-inf")
         self._clipboard_allowed = False
-        self.border_title = "Terminal"
+        set_rule(self, "Terminal")
 
     def compose(self) -> ComposeResult:
         """Yield the tabs and the shell's placeholder."""
@@ -280,7 +280,7 @@ class TerminalViews(Vertical):
             parts.append(visible(self._titles.get(self._chosen) or short_path(marks.directory))[:MAX_TITLE])
             if self._chosen == SHELL and marks.last_exit_code:
                 parts.append(f"exit {marks.last_exit_code}")
-        set_border(self, "  ".join(part for part in parts if part))
+        set_rule(self, "  ".join(part for part in parts if part))
 
 
 def short_path(path: str) -> str:

@@ -17,7 +17,7 @@ from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.protocol.intents import AddTodo, MarkTodo, RemoveTodo, RestoreTodo
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, set_rule
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class TodoPane(Vertical):
         self._empty = Static(EMPTY, markup=False, id="todo-empty")
         self._input: Input | None = None
         self.guard = DecisionGuard(presses)
-        self.border_title = "Todo"
+        set_rule(self, self.title)
 
     def compose(self) -> ComposeResult:
         """Yield the empty text and the rows."""
@@ -64,14 +64,19 @@ class TodoPane(Vertical):
         self.watch_todos(self.todos)
 
     @property
+    def title(self) -> str:
+        """The pane's name, with how much is done."""
+        done = sum(todo.status is TodoStatus.COMPLETED for todo in self.todos)
+        return f"Todo {done}/{len(self.todos)}" if self.todos else "Todo"
+
+    @property
     def focus_target(self) -> Widget:
         """The widget to focus when the person comes here."""
         return self._rows
 
     def watch_todos(self, todos: tuple[Todo, ...]) -> None:
         """Show another list."""
-        done = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
-        self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
+        set_rule(self, self.title)
         self._empty.display = not todos
         lines = [_todo_line(number, todo) for number, todo in enumerate(todos, 1)]
         self.call_after_refresh(self.guard.show, self.guard.hide())

@@ -11,7 +11,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.geometry import Size
 from textual.timer import Timer
 from textual.widgets import Input, TextArea
@@ -21,7 +20,7 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
 from ollm_tui.tui.screens.confirmation_text import head_layout
 from ollm_tui.tui.screens.question_screens import after_burst
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, set_rule
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
 from ollm_tui.tui.widgets.tool_call_view import argument_lines, preview_lines, preview_title
@@ -151,13 +150,13 @@ class ConfirmationBox(Vertical):
         """
         preview = case.preview
         if preview is None or self.arguments_shown:
-            self.detail.border_title = "Arguments"
+            head = "Arguments"
             self.detail.show_lines([*left_out, *argument_lines(case.arguments)])
         else:
-            self.detail.border_title = Content(preview_title(preview))
+            head = preview_title(preview)
             self.detail.show_lines([*left_out, *preview_lines(preview)])
         swap = "   Tab effect / arguments" if preview is not None else ""
-        self.detail.border_subtitle = f"Up Down PgUp PgDn Home End scroll{swap}"
+        set_rule(self.detail, head, f"Up Down PgUp PgDn Home End scroll{swap}")
 
     def show_detail(self) -> None:
         """Hide form and input; focus the detail, where no key decides."""

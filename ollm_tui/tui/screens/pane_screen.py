@@ -119,7 +119,7 @@ class PaneScreen(Screen[None]):
             [
                 Tab(Pane.CHAT, "Chat"),
                 Tab(Pane.TERM, "Term"),
-                Tab(Pane.TODO, str(self.todo.border_title or "Todo")),
+                Tab(Pane.TODO, self.todo.title),
                 Tab(Pane.QUEUE, f"Queue {waiting}!" if waiting else "Queue"),
             ],
             self.arrangement.tab,

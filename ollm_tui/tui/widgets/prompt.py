@@ -17,6 +17,7 @@ from textual.timer import Timer
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
+from ollm_tui.tui.styled_text import set_rule
 from ollm_tui.tui.terminal_references import FoldedPastes, References, TerminalExcerpt
 from ollm_tui.tui.widgets.prompt_menu import CompletingTextArea
 
@@ -93,8 +94,7 @@ class Prompt(CompletingTextArea):
         """Where what is sent is remembered; None for nowhere."""
         self._keeping: Timer | None = None
         self._writing = asyncio.Lock()
-        self.border_title = "Prompt"
-        self.border_subtitle = HINT
+        set_rule(self, "Prompt", HINT)
 
     # Priority bindings run at once in the app, while keys typed before may still be queued here: go behind those.
 

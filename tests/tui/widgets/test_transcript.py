@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -191,9 +193,11 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
             updates.ConversationUpdate(answer(old, "before")), updates.ConversationUpdate(answer("", live=True))
         )
         await here.press("f6", "g")
-        first = [one[:100] for one in here.text.splitlines() if "old" in one]  # without the scroll bar, which shrinks
+        first = [
+            one[:100].rstrip() for one in here.text.splitlines() if "old" in one
+        ]  # without the scroll bar, which shrinks
         await stream(here, 200)
-        assert [one[:100] for one in here.text.splitlines() if "old" in one] == first
+        assert [one[:100].rstrip() for one in here.text.splitlines() if "old" in one] == first
         await here.post(updates.ConversationUpdate(EntriesChanged((NoteEntry("n", "news"),))))
         assert "1 new below - End" in here.text
         await here.press("G")
@@ -243,7 +247,7 @@ async def test_a_long_session_keeps_the_blocks_of_what_was_seen_last_and_shows_f
         while not shown.scroll_offset.y >= shown.max_scroll_y:
             await here.press("pagedown")
             seen += [row for row in here.text.splitlines() if "question" in row]
-        assert [turn for turn in range(3, 200) if not any(f"question {turn} " in row for row in seen)] == []
+        assert [turn for turn in range(3, 200) if not any(re.search(rf"question {turn}\b", row) for row in seen)] == []
         assert sum(bool(item.slots) for item in shown.document.items) == LAID_OUT_ENTRIES
         await here.press("ctrl+f", *"found 7", "enter")
         assert shown.chosen_entry is not None and shown.chosen_entry.id.startswith("c7")
