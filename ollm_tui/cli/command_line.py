@@ -33,6 +33,7 @@ COMMANDS = {
     "plugin": "plugin:run_command",
     "acp": "acp:run_command",
     "attach": "attach:run_command",
+    "serve": "serve:run_command",
     "skills": "prompt_files:run_skills",
     "commands": "prompt_files:run_commands",
     "models": "models:run_command",
@@ -41,7 +42,7 @@ COMMANDS = {
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
     "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox,"
-    " hooks, mcp, plugin, acp, attach, skills, commands, models, help; each takes --help."
+    " hooks, mcp, plugin, acp, attach, serve, skills, commands, models, help; each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "embedded", "offline", "scripted")
@@ -150,9 +151,11 @@ def _do_nothing(_number: int, _frame: FrameType | None) -> None:
     """Unlike SIG_IGN, a handler is not inherited by children."""
 
 
-def run_dashboard(argv: list[str]) -> int:
-    """Open the dashboard, which needs a terminal."""
-    parser = command_parser("", "Supervise a local agent from one screen.", provider_parser(), session_parser())
+def dashboard_parser(
+    name: str = "", description: str = "Supervise a local agent from one screen."
+) -> argparse.ArgumentParser:
+    """Return a parser of the dashboard's options."""
+    parser = command_parser(name, description, provider_parser(), session_parser())
     parser.epilog = COMMANDS_HELP
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="a first message; -- before one that is a command")
     parser.add_argument("--version", action="version", version=f"ollm-tui {__version__}")
@@ -160,8 +163,15 @@ def run_dashboard(argv: list[str]) -> int:
     parser.add_argument("--no-mouse", dest="mouse", action="store_const", const=False, help="leave the mouse alone")
     parser.add_argument("--reduced-motion", action="store_const", const=True, help="no animation")
     parser.add_argument("--plain", action="store_true", help="line by line, for screen readers and simple terminals")
-    given = parse(parser, argv)
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
+    return parser
+
+
+def run_dashboard(argv: list[str]) -> int:
+    """Open the dashboard, which needs a terminal, or `serve` in its place."""
+    given = parse(dashboard_parser(), argv)
+    served = os.environ.get("TEXTUAL_DRIVER", "").startswith("ollm_tui.")
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # Textual draws on stderr
+    if not served and not all(stream.isatty() for stream in streams):
         raise UsageError(
             "the dashboard needs a terminal on stdin, stdout and stderr. Without one, use: ollm-tui run PROMPT"
         )
