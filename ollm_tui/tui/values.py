@@ -102,6 +102,8 @@ class SessionStatus:
     tokens_used: int | None = None
     tokens_limit: int | None = None
     tokens_estimated: bool = False
+    tokens_per_second: float | None = None
+    """Of the last answer that could be measured."""
     recorded: bool = True
     """False while the session log cannot be written."""
     broken_off: str = ""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -221,3 +223,14 @@ async def test_a_window_too_small_says_so_and_still_asks(tmp_path: Path) -> None
         terminal.resize(120, 40)
         await terminal.sees("ok")
         assert (workspace / "x.txt").read_text() == "x"
+
+
+async def test_how_fast_the_last_answer_came_stays_in_the_status_line(tmp_path: Path) -> None:
+    pieces = [{"choices": [{"index": 0, "delta": {"content": f"word{number} "}}]} for number in range(6)]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    used = {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 900, "total_tokens": 910}}
+    reply = replace(sse(*pieces, end, used, "[DONE]"), pause=0.25)  # so that a busy machine hears it in pieces too
+    async with dashboard(tmp_path, reply) as (terminal, _):
+        assert "t/s" not in terminal.text
+        await terminal.type("go", "enter")
+        await terminal.sees(lambda text: re.match(r" IDLE .*\| [1-9]\d* t/s \|", text) is not None)

@@ -15,7 +15,7 @@ from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.screens.help_screen import HelpScreen
 from ollm_tui.tui.values import Activity, SessionStatus, UnfinishedWork
-from tests.tui.pilot import question, stage, todo, wait_until
+from tests.tui.pilot import agents_command, question, stage, todo, wait_until
 
 
 async def test_the_wide_layout_shows_every_pane_at_once() -> None:
@@ -242,13 +242,29 @@ async def test_panes_are_a_word_each_while_empty_and_get_their_room_with_somethi
 async def test_the_status_line_gives_up_the_least_important_first() -> None:
     async with stage((120, 40)) as here:
         status = SessionStatus("qwen3-coder:30b", "/home/me/projects/a-long-name/of/a/workspace", "ask", branch="main*")
-        await here.post(updates.StatusUpdate(replace(status, tokens_used=3_100, tokens_limit=8_000)))
+        used = replace(status, tokens_used=3_100, tokens_limit=8_000, tokens_per_second=41.6)
+        await here.post(updates.StatusUpdate(used))
+        jobs = [agents_command(f"serve {number}", id=f"j{number}", background=True) for number in range(3)]
+        over = replace(jobs[2], phase=CommandPhase.EXITED, exit_code=0)
+        await here.post(updates.CommandsUpdate((*jobs[:2], over, agents_command("pytest"))))
+        model, workspace = "IDLE | qwen3-coder:30b", status.workspace
         kept = {
-            120: "IDLE | qwen3-coder:30b | ctx 3.1k/8.0k 38% | /home/me/projects/a-long-name/of/a/workspace | main* | policy: ask",
-            80: "IDLE | qwen3-coder:30b | ctx 38% | main* | policy: ask",
-            42: "IDLE | qwen3-coder:30b | policy: ask",
+            140: f"{model} | ctx 3.1k/8.0k 38% | 42 t/s | 2 jobs | {workspace} | main* | policy: ask",
+            125: f"{model} | ctx 3.1k/8.0k 38% | 2 jobs | {workspace} | main* | policy: ask",
+            100: f"{model} | ctx 3.1k/8.0k 38% | 2 jobs | main* | policy: ask",
+            80: f"{model} | ctx 38% | 2 jobs | main* | policy: ask",
+            60: f"{model} | ctx 38% | 2 jobs | policy: ask",
+            50: f"{model} | 2 jobs | policy: ask",
+            42: f"{model} | policy: ask",
         }
         for width, words in kept.items():
             await here.pilot.resize_terminal(width, 40)
             await here.settle()
             assert here.text.splitlines()[0].strip() == words
+        await here.pilot.resize_terminal(140, 40)
+        await here.post(updates.ActivityUpdate(Activity.STREAMING, "37 t/s"))
+        assert here.text.splitlines()[0].count("t/s") == 1
+        await here.post(updates.CommandsUpdate(tuple(jobs[:1])))
+        assert "| 1 job |" in here.text.splitlines()[0]
+        await here.post(updates.CommandsUpdate(()))
+        assert "job" not in here.text.splitlines()[0]

@@ -14,7 +14,6 @@ from ollm_tui.agent.events import (
     NoticeEvent,
     TodosChangedEvent,
     ToolResultEvent,
-    UsageEvent,
     UserMessageEvent,
 )
 from ollm_tui.agent.session.catalogue import recent_calls
@@ -256,6 +255,7 @@ class RuntimeController:
         if isinstance(event, ToolResultEvent):
             self._status.mode_read()
             self._start(self._status.read_repository())
+        self._status.follow(event)
         match event:
             case ConfirmationRequestedEvent():
                 sentence = self._conversation.sentence_before(event.call_id, event.task)
@@ -269,8 +269,6 @@ class RuntimeController:
                 self._start(self._memory.changed())
             case UserMessageEvent():
                 self._status.offer_nothing()
-            case UsageEvent(task=None):
-                self._status.tokens_used(event)
             case _:
                 pass
         for change in self._conversation.fold(event, ordinal):

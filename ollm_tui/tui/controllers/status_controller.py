@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from ollm_tui.agent.events import UsageEvent
+from ollm_tui.agent.events import Event, UsageEvent
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
@@ -16,6 +16,7 @@ from ollm_tui.core.search.repository import Repository
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.git_reading import GIT_STATUS, GitStatusInvocation
 from ollm_tui.runtime import Runtime
+from ollm_tui.tui.controllers.answer_rate import AnswerRate
 from ollm_tui.tui.protocol import PostUpdate, updates
 from ollm_tui.tui.values import SessionStatus
 
@@ -51,6 +52,7 @@ class StatusController:
             broken_off=runtime.broken_off.session_id if runtime.broken_off is not None else "",
         )
         self._log = runtime.log
+        self._rate = AnswerRate(clock.monotonic)
         self._clock = clock
         self._next_look = float("-inf")
         self._looking = self._wanted = False
@@ -59,8 +61,13 @@ class StatusController:
         """Post the status as it is now."""
         self._post(updates.StatusUpdate(self.now))
 
-    def tokens_used(self, event: UsageEvent) -> None:
-        """Set how full the window is."""
+    def follow(self, event: Event) -> None:
+        """Show what an event of the stream changes: the window's use, and how fast the model answers."""
+        self._rate.follow(event)
+        if isinstance(event, UsageEvent) and event.task is None:
+            self._tokens_used(event)
+
+    def _tokens_used(self, event: UsageEvent) -> None:
         used = event.context_used or (event.prompt_tokens or 0) + (event.completion_tokens or 0)
         self._change(
             replace(
@@ -69,12 +76,15 @@ class StatusController:
                 tokens_used=used or self.now.tokens_used,
                 tokens_limit=event.context_limit or self.now.tokens_limit,
                 tokens_estimated=event.estimated,
+                tokens_per_second=self._rate.of(event) or self.now.tokens_per_second,
             )
         )
 
     def session_switched(self) -> None:
         """Forget what was measured in the session before."""
-        self._change(replace(self.now, tokens_used=None, recorded=not self._log.error, broken_off=""))
+        self._change(
+            replace(self.now, tokens_used=None, tokens_per_second=None, recorded=not self._log.error, broken_off="")
+        )
 
     def offer_nothing(self) -> None:
         """Take back the offer to go on with the session that broke off: the person goes on with this one."""
@@ -89,6 +99,7 @@ class StatusController:
                 self.now,
                 model=described.model or described.provider,
                 tokens_used=None,
+                tokens_per_second=None,
                 tokens_limit=described.context_window,
                 offline=described.provider == "offline",
             )

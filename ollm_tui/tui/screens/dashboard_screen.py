@@ -212,6 +212,7 @@ class Dashboard(TerminalFocusScreen):
     def _show_commands(self, commands: tuple[CommandStatus, ...]) -> None:
         asking = [command for command in commands if command.waits_for_person]
         self.status.asking = short_label(asking[-1]) if asking else ""
+        self.status.jobs = sum(command.is_job and command.unfinished for command in commands)
         self.chat.transcript.show_asking(frozenset(command.call_id for command in asking))
         self.term.show_commands(commands)
         self.draw_tabs()

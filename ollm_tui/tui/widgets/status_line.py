@@ -36,6 +36,8 @@ class StatusLine(OneRow):
     detail: reactive[str] = reactive("", repaint=False)
     asking: reactive[str] = reactive("")
     """The agent's command that waits for the person, in a few words."""
+    jobs: reactive[int] = reactive(0)
+    """The agent's commands that run in the background."""
     session: reactive[SessionStatus] = reactive(SessionStatus())
 
     def __init__(self) -> None:
@@ -82,10 +84,14 @@ class StatusLine(OneRow):
             facts.append((0, "OFFLINE", TextRole.PLAIN))
         if session.tokens_used is not None and width >= SMALL:
             facts.append((3, _tokens(session, short=width < WIDE), TextRole.PLAIN))
+        if session.tokens_per_second is not None and self.activity is not Activity.STREAMING:  # there the detail has it
+            facts.append((7, _rate(session.tokens_per_second), TextRole.PLAIN))
+        if self.jobs:
+            facts.append((4, f"{self.jobs} job{'s' if self.jobs > 1 else ''}", TextRole.PLAIN))
         if session.workspace and width >= SMALL:
-            facts.append((5, visible(session.workspace), TextRole.PLAIN))
+            facts.append((6, visible(session.workspace), TextRole.PLAIN))
         if session.branch:
-            facts.append((4, visible(session.branch), TextRole.PLAIN))
+            facts.append((5, visible(session.branch), TextRole.PLAIN))
         facts.append((1, policy, TextRole.ERROR if alarming else TextRole.PLAIN))
         return _fitting(facts, width)
 
@@ -112,6 +118,10 @@ def _tokens(session: SessionStatus, *, short: bool) -> str:
     if short:
         return f"ctx {mark}{100 * used // limit}%"
     return f"ctx {mark}{_thousands(used)}/{_thousands(limit)} {100 * used // limit}%"
+
+
+def _rate(tokens_per_second: float) -> str:
+    return f"{tokens_per_second:.0f} t/s" if tokens_per_second >= 10 else f"{tokens_per_second:.1f} t/s"
 
 
 def _thousands(count: int) -> str:
