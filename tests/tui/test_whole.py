@@ -137,7 +137,7 @@ async def test_a_selection_of_the_shells_output_reaches_the_model(workspace: Pat
     async with open_dashboard(workspace, script) as here:
         await here.send("!echo sum-$((20+3))")
         # The prompt that follows marks the end of the output.
-        await wait_until(here.pilot, lambda: bool(re.search("\n ?sum-23 *\n ?[^ \n]", here.text)))
+        await wait_until(here.pilot, lambda: bool(re.search("\n *sum-23 *\n *[^ \n]", here.text)))
         await here.pilot.press("f5")
         view = here.app.dashboard.term.view
         assert view is not None
@@ -358,3 +358,17 @@ async def test_the_policy_the_installation_and_the_session_are_told_by_commands(
         )
         await here.send("/export talk.md")
         await here.wait_for("is there already")
+
+
+async def test_a_real_shells_commands_have_dots_and_are_typed_again_by_a_key(workspace: Path) -> None:
+    async with open_dashboard(workspace, []) as here:
+        await here.send("!(echo once >> ran; exit 3)")
+        await here.wait_for("●")
+        await here.press("ctrl+t", "ctrl+right_square_bracket", "f5", "left_square_bracket")
+        await here.wait_for("READING  exit 3, ")
+        await here.press("r")
+        await here.wait_until(lambda: here.text.count("(echo once >> ran; exit 3)") == 2)
+        assert (workspace / "ran").read_text() == "once\n"
+        await here.press("enter")
+        await here.wait_until(lambda: here.text.count("●") == 2)
+        assert (workspace / "ran").read_text() == "once\nonce\n"

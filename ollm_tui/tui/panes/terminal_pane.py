@@ -15,7 +15,7 @@ from textual.widget import Widget
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
-from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
+from ollm_tui.tui.panes.terminal_views import SHELL_GUTTER, TerminalViews, short_path
 from ollm_tui.tui.protocol.command_intents import (
     InterruptCommand,
     OpenShell,
@@ -252,7 +252,7 @@ class TerminalPane(TerminalViews):
     def _open_shell(self, typed: str) -> None:
         # After the pane has its rows: what a shell of two rows writes is gone before it gets more.
         size = self._views.get(SHELL, self._hint).outer_size
-        self.post_message(OpenShell(max(20, size.width), max(2, size.height), typed))
+        self.post_message(OpenShell(max(20, size.width - SHELL_GUTTER), max(2, size.height), typed))
 
     def _command_of(self, view: Widget) -> str:
         tab_id = self._tab_of(view)
@@ -272,7 +272,8 @@ class TerminalPane(TerminalViews):
         """Show in the border the keys that work now."""
         view = self.view
         if view is not None and view.reader is not None:
-            words = "READING  / search  Space select  c copy  s send  Esc back"
+            told = view.told_of_command
+            words = f"READING{f'  {told}' if told else ''}  / search  Space select  c copy  s send  Esc back"
         elif view is not None and view.scroll_mode:
             words = f"scrollback -{view.frame.back}, End follows"
         elif self.captures_keys:

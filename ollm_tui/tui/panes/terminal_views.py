@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
+SHELL_GUTTER = 1
+"""Columns of the pane that are not the shell's (`command_view.GUTTER`, which is loaded with the first terminal)."""
 EDITING = {"enter": "\r", "backspace": "\x7f"}
 
 
@@ -246,8 +248,9 @@ class TerminalViews(Vertical):
 
         # Right size from the start: a later resize would renumber the lines written before it.
         room = self.focus_target.outer_size
-        engine = TerminalEngine(room.width, room.height) if room.area else None
-        view = TerminalView(engine, classes="terminal-view")
+        gutter = tab_id == SHELL  # only a shell tells of its commands
+        engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
+        view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
         self._views[tab_id] = view
         self.mount(view)

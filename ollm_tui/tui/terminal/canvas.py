@@ -118,6 +118,8 @@ class TerminalCanvas(Widget):
         self._interactive = True
         self.follow_size = True
         """Whether the engine takes the widget's size; replays keep their own."""
+        self.dot_columns = 0
+        """Columns at the left that are not the program's."""
         self.frame = ViewFrame(self.engine)
         self._hidden = False
         self._last_frame = 0.0
@@ -258,8 +260,8 @@ class TerminalCanvas(Widget):
         if len(changed) == len(self.frame.strips):
             self.refresh()
         elif changed:
-            width = self.content_size.width
-            self.refresh(*(Region(0, y, width, 1) for y in sorted(changed)))
+            width = self.dot_columns + self.content_size.width
+            self.refresh(*(Region(-self.dot_columns, y, width, 1) for y in sorted(changed)))
 
     def repaint(self) -> None:
         """Redraw everything, for another theme or size."""

@@ -117,8 +117,8 @@ class ReadingPointer:
         self._frame.reveal(self.line, centred=centred)
 
 
-def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Binding:
-    """`words` are for the help, `short` is for the footer."""
+def reading_key(keys: str, action: str, name: str, words: str, short: str = "") -> Binding:
+    """Return a key of reading mode: `words` are for the help, `short` is for the footer."""
     return Binding(keys, action, short or words, id=f"terminal.{name}", tooltip=words, show=False)
 
 
@@ -127,26 +127,26 @@ class ReadingView(TerminalCanvas):
     """A canvas; while `reader` is set, keys read and lines stay."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        _key("up,k", f"move('{Move.UP}')", "up", "Reading: a line up"),
-        _key("down,j", f"move('{Move.DOWN}')", "down", "Reading: a line down"),
-        _key("left,h", f"move('{Move.LEFT}')", "left", "Reading: a character left"),
-        _key("right,l", f"move('{Move.RIGHT}')", "right", "Reading: a character right"),
-        _key("pageup", f"move('{Move.PAGE_UP}')", "page_up", "Reading: a page up"),
-        _key("pagedown", f"move('{Move.PAGE_DOWN}')", "page_down", "Reading: a page down"),
-        _key("home,g", f"move('{Move.OLDEST}')", "oldest", "Reading: to the oldest line"),
-        _key("end,G", f"move('{Move.NEWEST}')", "newest", "Reading: to the newest line"),
-        _key("0", f"move('{Move.LINE_START}')", "line_start", "Reading: to the start of the line"),
-        _key("dollar_sign", f"move('{Move.LINE_END}')", "line_end", "Reading: to the end of the line"),
-        _key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the previous shell prompt"),
-        _key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
-        _key("space,v", "mark", "mark", "Reading: begin a selection here, or end it", "Select"),
-        _key("V", "mark_lines", "mark_lines", "Reading: select whole lines from here"),
-        _key("o", "select_output", "select_output", "Reading: select the output of the command here"),
-        _key("c,y", "copy", "copy", "Reading: copy what is selected"),
-        _key("slash", "ask_find", "find", "Search the terminal, also with the search key", "Search"),
-        _key("n", "found(1)", "find_next", "Reading: next hit of the search"),
-        _key("N", "found(-1)", "find_previous", "Reading: previous hit of the search"),
-        _key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading", "Back"),
+        reading_key("up,k", f"move('{Move.UP}')", "up", "Reading: a line up"),
+        reading_key("down,j", f"move('{Move.DOWN}')", "down", "Reading: a line down"),
+        reading_key("left,h", f"move('{Move.LEFT}')", "left", "Reading: a character left"),
+        reading_key("right,l", f"move('{Move.RIGHT}')", "right", "Reading: a character right"),
+        reading_key("pageup", f"move('{Move.PAGE_UP}')", "page_up", "Reading: a page up"),
+        reading_key("pagedown", f"move('{Move.PAGE_DOWN}')", "page_down", "Reading: a page down"),
+        reading_key("home,g", f"move('{Move.OLDEST}')", "oldest", "Reading: to the oldest line"),
+        reading_key("end,G", f"move('{Move.NEWEST}')", "newest", "Reading: to the newest line"),
+        reading_key("0", f"move('{Move.LINE_START}')", "line_start", "Reading: to the start of the line"),
+        reading_key("dollar_sign", f"move('{Move.LINE_END}')", "line_end", "Reading: to the end of the line"),
+        reading_key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the previous shell prompt"),
+        reading_key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
+        reading_key("space,v", "mark", "mark", "Reading: begin a selection here, or end it", "Select"),
+        reading_key("V", "mark_lines", "mark_lines", "Reading: select whole lines from here"),
+        reading_key("o", "select_output", "select_output", "Reading: select the output of the command here"),
+        reading_key("c,y", "copy", "copy", "Reading: copy what is selected"),
+        reading_key("slash", "ask_find", "find", "Search the terminal, also with the search key", "Search"),
+        reading_key("n", "found(1)", "find_next", "Reading: next hit of the search"),
+        reading_key("N", "found(-1)", "find_previous", "Reading: previous hit of the search"),
+        reading_key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading", "Back"),
     ]
 
     @dataclass

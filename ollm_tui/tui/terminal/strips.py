@@ -95,7 +95,11 @@ class StripPainter:
 
     def text(self, row: ScreenRow | str) -> str:
         """Return a line's characters as drawn, without trailing blanks."""
-        return drawn_text(row if isinstance(row, str) else row.text, self.columns, self._clusters).rstrip(" ")
+        return self.whole_text(row).rstrip(" ")
+
+    def whole_text(self, row: ScreenRow | str) -> str:
+        """Return a line's characters as drawn: of one that goes on below, a blank at the end is text."""
+        return drawn_text(row if isinstance(row, str) else row.text, self.columns, self._clusters)
 
     def _segments(self, row: ScreenRow) -> Iterator[Segment]:
         width = 0

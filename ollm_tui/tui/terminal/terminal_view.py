@@ -19,6 +19,7 @@ from textual import events, on
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
+from ollm_tui.tui.terminal.command_view import CommandView
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
 from ollm_tui.tui.terminal.keys_mouse_paste import (
     WHEEL_LINES,
@@ -34,7 +35,6 @@ from ollm_tui.tui.terminal.keys_mouse_paste import (
     is_kitty_key,
 )
 from ollm_tui.tui.terminal.raw_keys import HasPrograms, RawKey
-from ollm_tui.tui.terminal.reading_view import ReadingView
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
 FIND_KEY = "ctrl+f"
@@ -43,11 +43,13 @@ FIND_KEY = "ctrl+f"
 _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 
 
-class TerminalView(ReadingView, can_focus=True):
+class TerminalView(CommandView, can_focus=True):
     """A terminal screen; the program's text and title are never markup."""
 
-    def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
-        super().__init__(engine, classes=classes)
+    def __init__(
+        self, engine: TerminalEngine | None = None, *, classes: str | None = None, gutter: bool = False
+    ) -> None:
+        super().__init__(engine, classes=classes, gutter=gutter)
         self._pressed = Button.NONE
         self._pointed = (-1, -1)
         self._outer_keys = 0

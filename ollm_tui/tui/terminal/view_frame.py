@@ -160,7 +160,7 @@ class ViewFrame:
                 row = self._row(number)
                 start, end = selection.get_span(number) or (0, 0)
                 joined = not isinstance(row, str) and row.wrapped and number < last
-                text = painter.text(row)
+                text = painter.whole_text(row) if joined else painter.text(row)
                 pieces.append(text[start : None if end < 0 else end] + ("" if joined else "\n"))
         return "".join(pieces).rstrip("\n")
 

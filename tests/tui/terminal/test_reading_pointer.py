@@ -51,8 +51,8 @@ class Reading:
 
 
 @asynccontextmanager
-async def reading(output: bytes = b"", *, interactive: bool = True) -> AsyncGenerator[Reading]:
-    app = host(interactive=interactive)
+async def reading(output: bytes = b"", *, interactive: bool = True, gutter: bool = False) -> AsyncGenerator[Reading]:
+    app = host(interactive=interactive, gutter=gutter)
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
         await pilot.pause()

@@ -29,8 +29,8 @@ COLUMNS, LINES = 40, 10
 class CountingView(TerminalView):
     """Notes which regions were asked to be drawn again."""
 
-    def __init__(self, engine: TerminalEngine | None = None, *, interactive: bool = True) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: TerminalEngine | None = None, *, interactive: bool = True, gutter: bool = False) -> None:
+        super().__init__(engine, gutter=gutter)
         self.id = "terminal"
         self.interactive = interactive
         self.refreshed: list[tuple[Region, ...]] = []
@@ -97,8 +97,8 @@ class Host(App[None]):
         return data
 
 
-def host(engine: TerminalEngine | None = None, *, interactive: bool = True) -> Host:
-    return Host(CountingView(engine, interactive=interactive))
+def host(engine: TerminalEngine | None = None, *, interactive: bool = True, gutter: bool = False) -> Host:
+    return Host(CountingView(engine, interactive=interactive, gutter=gutter))
 
 
 SIZE = (COLUMNS + 2, LINES + 4)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator import osc
-from ollm_tui.tui.terminal.emulator.cells import PROTECTED, CellStyle, canonical, sgr_of
+from ollm_tui.tui.terminal.emulator.cells import PROTECTED, STUB, CellStyle, canonical, sgr_of
 from ollm_tui.tui.terminal.emulator.colours import Colours
 from ollm_tui.tui.terminal.emulator.scrollback import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
@@ -263,7 +264,9 @@ class LiveScreen(ModesScreen):
                 text = osc.clipboard_from(rest)
                 self._emit(None if text is None else osc.ClipboardWrite(text))
             case "133":
-                self._emit(osc.shell_mark(rest, self.scrolled + self.cursor.y))
+                row, x = self.rows[self.cursor.y], self.cursor.x
+                before = x - row.text[:x].count(STUB)
+                self._emit(osc.shell_mark(rest, self.scrolled + self.cursor.y, before, time.monotonic()))
             case _:
                 pass
 

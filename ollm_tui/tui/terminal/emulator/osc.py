@@ -6,8 +6,10 @@ import base64
 import binascii
 import re
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import takewhile
 from urllib.parse import unquote, urlsplit
 
 MAX_TITLE = 256
@@ -58,6 +60,10 @@ class ShellMark:
     mark: MarkKind
     line: int
     exit_code: int | None = None
+    column: int = field(default=0, compare=False)
+    """Drawn characters of the line before it."""
+    at: float = field(default=0.0, compare=False)
+    """Monotonic seconds."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +94,13 @@ def directory_from(uri: str) -> DirectoryChanged | None:
     return DirectoryChanged(_CONTROL.sub("", parts.netloc), path)
 
 
-def shell_mark(body: str, line: int) -> ShellMark | None:
+def shell_mark(body: str, line: int, column: int, at: float) -> ShellMark | None:
     """Parse OSC 133: `A`, `B`, `C` and `D[;exit code]`, other options ignored."""
     kind, _, rest = body.partition(";")
     if kind not in ("A", "B", "C", "D"):
         return None
     code = re.fullmatch(r"(-?[0-9]{1,9})(;.*)?", rest, re.DOTALL) if kind == "D" else None
-    return ShellMark(MarkKind(kind), line, int(code[1]) if code else None)
+    return ShellMark(MarkKind(kind), line, int(code[1]) if code else None, column, at)
 
 
 def clipboard_from(body: str) -> str | None:
@@ -146,10 +152,15 @@ class ShellCommand:
     """A prompt and what was run at it; line numbers as in `Grid.scrolled`."""
 
     prompt: int
+    typed: tuple[int, int] | None = None
+    """Line and drawn characters where its own text begins."""
     output: int | None = None
     end: int | None = None
     """The line after the output."""
     exit_code: int | None = None
+    began: float = 0.0
+    seconds: float | None = None
+    """How long it ran."""
 
 
 class ShellMarks:
@@ -170,10 +181,12 @@ class ShellMarks:
                 if last is not None and last.output is None:
                     self._commands.pop()  # nothing was run there: an empty line, or a redrawn prompt
                 self._commands.append(ShellCommand(line))
+            case ShellMark(MarkKind.TYPING, line) if last is not None and last.output is None:
+                last.typed = line, event.column
             case ShellMark(MarkKind.OUTPUT, line) if last is not None:
-                last.output = line
+                last.output, last.began = line, event.at
             case ShellMark(MarkKind.END, line, code) if last is not None and last.output is not None:
-                last.end, last.exit_code = line, code
+                last.end, last.exit_code, last.seconds = line, code, event.at - last.began
             case _:
                 pass
 
@@ -186,6 +199,19 @@ class ShellMarks:
         """Of the last finished command; None when unknown."""
         ended = (command for command in reversed(self._commands) if command.end is not None)
         return next((command.exit_code for command in ended), None)
+
+    @property
+    def at_prompt(self) -> bool:
+        """Whether the shell waits for a command."""
+        return bool(self._commands) and self._commands[-1].output is None
+
+    def command_at(self, line: int) -> ShellCommand | None:
+        """Return the command whose prompt is at or last before `line`."""
+        return next((command for command in reversed(self._commands) if command.prompt <= line), None)
+
+    def commands_from(self, line: int) -> Iterator[ShellCommand]:
+        """Yield the commands whose prompts are at `line` or below, the last first."""
+        return takewhile(lambda command: command.prompt >= line, reversed(self._commands))
 
     def prompt_before(self, line: int) -> int | None:
         """Return the line of the last prompt before `line`."""
