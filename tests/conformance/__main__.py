@@ -54,8 +54,8 @@ def main() -> int:
         enough = counts.share >= suite.goal
         short = short or not enough
         print(
-            f"{suite.name:18} {counts.passed:4} of {counts.made:4}, {len(counts.by_choice):2} otherwise by choice: "
-            f"{counts.share:6.1%} of the rest, goal {suite.goal:6.1%}: {'met' if enough else 'SHORT'}  ({suite.source})"
+            f"{suite.name:18} {counts.passed:4} of {counts.made:4}: {counts.share:6.1%}, goal {suite.goal:6.1%}: "
+            f"{'met' if enough else 'SHORT'}, {len(counts.by_choice)} otherwise by choice  ({suite.source})"
         )
         if options.failures:
             print(*(f"    {failure}\n" for failure in [*counts.by_choice, *counts.failures]), sep="", end="")

@@ -20,8 +20,8 @@ class Counts:
 
     @property
     def share(self) -> float:
-        """Of the checks that we mean to meet."""
-        return self.passed / max(self.passed + len(self.failures), 1)
+        """Of all checks, those included that are not met by choice."""
+        return self.passed / max(self.made, 1)
 
     def check(self, about: str, expected: object, actual: object) -> None:
         if expected == actual:

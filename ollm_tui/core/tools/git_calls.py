@@ -18,6 +18,7 @@ from pydantic import AfterValidator
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FileTooLarge, InvalidPath, ShellExecutionFailed
 from ollm_tui.core.base.escape import unquote_name, visible
+from ollm_tui.core.base.results import ExecutionPlace
 from ollm_tui.core.fence.protected_paths import judge_reading
 from ollm_tui.core.fence.secrets import command_environment, mask, own_environment
 from ollm_tui.core.fence.workspace import Access, Location
@@ -26,7 +27,7 @@ from ollm_tui.core.sandbox.engines import look_cage
 from ollm_tui.core.sandbox.engines import look_works as cage_works
 from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT
 from ollm_tui.core.search.repository import Repository, global_exclude_file, read_file
-from ollm_tui.core.tools.base import CallFacts, P, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import CallFacts, Effect, P, ToolInvocation, TouchedPath
 
 _IDENTITY = tuple(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
 """Variables of git that stay: the others lead to other repositories, or start programs."""
@@ -70,6 +71,12 @@ class GitInvocation(ToolInvocation[P]):
         """Return what makes it ask: git here could start what the repository names, and nothing would hold it."""
         held = "no cage works here: git could start programs that the repository names"
         return CallFacts(self.tool.effect, question=None if cage_works() else held)
+
+    @property
+    def place(self) -> ExecutionPlace:
+        """Return where git runs: what reads is held by the cage, what changes has to reach the repository."""
+        held = self.tool.effect is Effect.READS and cage_works()
+        return ExecutionPlace.READING_CAGE if held else ExecutionPlace.THIS_MACHINE
 
     def _locations(self) -> list[Location]:
         fence = self.context.fence

@@ -13,7 +13,7 @@ import pytest
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileTooLarge, InvalidArguments, ShellExecutionFailed
-from ollm_tui.core.base.results import ToolData, ToolResult
+from ollm_tui.core.base.results import ExecutionPlace, ToolData, ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.git.reports import GitBlameData, GitDiffData, GitLogData, GitShowData, GitStatusData
@@ -291,3 +291,13 @@ def test_without_a_cage_each_of_them_asks(tmp_path: Path, monkeypatch: pytest.Mo
     root = make_repository(tmp_path, {"a": "1"})
     assert "no cage works here" in (call_of(root, GIT_STATUS, {}).facts().question or "")
     assert status_of(root).branch == "main"  # once a person said yes
+
+
+@pytest.mark.usefixtures("held_by")
+@pytest.mark.parametrize("tool", [GIT_STATUS, GIT_DIFF, GIT_LOG, GIT_SHOW, GIT_BLAME], ids=lambda tool: tool.name)
+def test_where_it_reads_is_said(tmp_path: Path, tool: AnyTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_repository(tmp_path / "r", {"a.txt": "1\n"})
+    call = call_of(root, tool, {"path": "a.txt"} if tool is GIT_BLAME else {})
+    assert call.place is ExecutionPlace.READING_CAGE
+    monkeypatch.setattr(git_calls, "cage_works", lambda: False)
+    assert call.place is ExecutionPlace.THIS_MACHINE

@@ -73,7 +73,7 @@ def test_what_differs_by_choice_is_counted_apart() -> None:
     counts.check("one [x] cursor", 1, 2)
     counts.check("two [x] cursor", 1, 2)
     counts.check("two [y] cursor", 1, 1)
-    assert (counts.made, counts.share) == (3, 0.5)
+    assert (counts.made, counts.share) == (3, 1 / 3)
     assert counts.by_choice == ["one [x] cursor: expected 1, shown 2 (on purpose)"]
 
 
