@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ollm_tui.tui.skeleton import skeleton
+
 if TYPE_CHECKING:
     from ollm_tui.options import Options
 
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 def run_dashboard(options: Options) -> int:
     """Run the dashboard until the person leaves; return the exit code."""
     gc.disable()
+    with skeleton():
+        return _run(options)
+
+
+def _run(options: Options) -> int:
     try:
         from ollm_tui.core.base.log_file import open_log
         from ollm_tui.tui.app import DashboardApp

@@ -112,6 +112,15 @@ class Watched:
         self.process.close(force=True)
 
 
+def outline(argv: list[str], folder: str) -> float:
+    """Seconds until the first picture is there."""
+    watched = Watched(argv, folder)
+    try:
+        return watched.until(lambda seen: b"STARTING" in seen)
+    finally:
+        watched.close()
+
+
 def timed(argv: list[str]) -> float:
     began = time.perf_counter()
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
@@ -144,6 +153,10 @@ def main() -> None:
                     starts[name].append(watched.start())
                 finally:
                     watched.close()
+        outlines = [outline(ours, folder) for _ in range(ROUNDS)]
+        passes = [timed([sys.executable, "-c", "pass"]) for _ in range(ROUNDS)]
+        mine, reference = statistics.median(outlines), statistics.median(passes)
+        print(f"outline: {mine * 1000:.0f} ms (goal 60 ms), python -c pass: {mine / reference:.2f}x (goal 4x)")
         print(f"reference: minimal app on textual {version('textual')}")
         for label, goal, unit, value in (
             ("first frame", 1.5, 1000.0, lambda start: start.painted),

@@ -149,6 +149,11 @@ class OuterTerminal:
         raise AssertionError(f"the program did not end:\n{self.text}")
 
     @property
+    def descriptor(self) -> int:
+        """Our end of its terminal."""
+        return int(self._process.fd)
+
+    @property
     def pid(self) -> int:
         """The program's own."""
         return int(self._process.pid)

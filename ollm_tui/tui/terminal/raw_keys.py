@@ -23,6 +23,8 @@ from textual.dom import NoScreen
 from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
 
+from ollm_tui.tui.skeleton import hand_over
+
 CUT_SECONDS = 0.02
 """How long the rest of a sequence that was cut by a read is waited for."""
 READ_BYTES = 4_096
@@ -159,6 +161,11 @@ class RawKeyDriver(LinuxDriver):
         """Write to the terminal while it is ours: nobody empties the queue of a suspended driver, which blocks."""
         if not self._suspended:
             super().write(data)
+
+    def start_application_mode(self) -> None:
+        """Take the terminal from the first picture, with its own modes to go back to."""
+        hand_over()
+        super().start_application_mode()
 
     def suspend_application_mode(self) -> None:
         """Give the terminal away."""
