@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from ollm_tui.core.memory import Memory
@@ -130,7 +131,13 @@ async def test_todos_of_another_process_appear_and_long_ones_wrap(workspace: Pat
 
         # Below its title, where the words of the empty pane have made room, and with both items in it.
         await here.wait_for("Todo 0/2")
-        await wait_until(here.pilot, lambda: pane()[6].startswith("[ ] 1") and any("[ ] 2" in one for one in pane()))
+        await wait_until(
+            here.pilot,
+            lambda: (
+                any("Todo 0/2" in head and one.startswith("[ ] 1") for head, one in pairwise(pane()))
+                and any("[ ] 2" in one for one in pane())
+            ),
+        )
         shown = pane()
         first = next(place for place, one in enumerate(shown) if one.startswith("[ ] 1"))
         last = next(place for place, one in enumerate(shown) if one.startswith("[ ] 2"))
