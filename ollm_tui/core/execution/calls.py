@@ -62,7 +62,7 @@ TRANSITIONS: Mapping[CallState, Mapping[Transition, CallState]] = {
         Transition.RUN: CallState.RUNNING,
     },
     CallState.RUNNING: {
-        Transition.JUDGE: CallState.JUDGED,  # a cage refused it something: whether it may run again outside is asked
+        Transition.JUDGE: CallState.JUDGED,  # whether it may run again outside its cage, or run more, is asked
     },
     CallState.DONE: {},
 }

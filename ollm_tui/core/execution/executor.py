@@ -28,6 +28,7 @@ from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.tools.base import AnyInvocation
 from ollm_tui.core.tools.context import TaskService, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 
@@ -179,6 +180,8 @@ class ToolExecutor(CallJudge):
         context.order.asked()
         await context.my_turn()
         result = await self._run_allowed(context, judged)
+        if judged.invocation.further and self.attended:
+            return await self._offer_further(context, judged.invocation, result)
         return await self._offer_outside(context, judged, result) if judged.invocation.refused else result
 
     async def _run_allowed(self, context: CallContext, judged: Judged) -> ToolResult:
@@ -207,9 +210,7 @@ class ToolExecutor(CallJudge):
         invocation.chosen_place, invocation.refused_by = ExecutionPlace.THIS_MACHINE, place
         reason = f"the cage refused it something ({refused}); with a yes it runs once more, outside the cage"
         try:
-            judged = await self.judge_in_turn(context, invocation)
-            asking = judged.explanation._replace(decision=Decision.ASK, reason=reason, looks=False)
-            judged = await self._gate.confirm(context, judged._replace(explanation=asking), attended=True)
+            judged = await self._confirm_again(context, invocation, reason)
             context.notes.append(f"the cage ({place}) refused it {refused}: the person let it run again outside")
             return await self._run_allowed(context, judged)
         except ToolFailure as failure:
@@ -217,3 +218,19 @@ class ToolExecutor(CallJudge):
                 raise
             context.notes.append(f"it was not run again outside the cage: {failure.message}")
             return result
+
+    async def _offer_further(self, context: CallContext, invocation: AnyInvocation, result: ToolResult) -> ToolResult:
+        """Ask a second time for what the first yes did not cover; returns what the model gets."""
+        reason = f"a second question: the first yes did not cover {invocation.further}"
+        try:
+            judged = await self._confirm_again(context, invocation, reason)
+        except ToolFailure as failure:
+            context.notes.append(f"{invocation.further} did not run: {failure.message}")
+            return result
+        return await self._run_allowed(context, judged)
+
+    async def _confirm_again(self, context: CallContext, invocation: AnyInvocation, reason: str) -> Judged:
+        """Return what a person approves of a call that has run already; raises ToolFailure."""
+        judged = await self.judge_in_turn(context, invocation)
+        asking = judged.explanation._replace(decision=Decision.ASK, reason=reason, looks=False)
+        return await self._gate.confirm(context, judged._replace(explanation=asking), attended=True)

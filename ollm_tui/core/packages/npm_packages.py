@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -72,6 +73,22 @@ class NpmInstaller:
         """Return the line that installs what the lock file says, which is in place by then."""
         return f"npm install {' '.join(_OPTIONS)}"
 
+    def scripts(self, plan: InstallPlan) -> list[str]:
+        """Return what `rebuild` would run, a line each, wherever those packages are. Blocks; raises ToolFailure."""
+        _refuse_addresses(self._read(self._root / MANIFEST), self._read(self._root / ".npmrc"))
+        chosen, found = set(scripted(plan)), list[str]()
+        for path, entry in _locked(self._read(self._root / LOCK)).items():
+            package = f"{path.rpartition('node_modules/')[2]}@{entry.get('version')}"
+            content = self._read(self._root / path / MANIFEST) if package in chosen else None
+            if content is not None:
+                found += [f"{path}  {script}" for script in _install_scripts(self._root / path, content)]
+        return found
+
+    def rebuild(self, plan: InstallPlan) -> str:
+        """Return the line that runs the install scripts of the plan's packages and of no other."""
+        options = " ".join(["--ignore-scripts=false", *_OPTIONS[1:]])
+        return f"npm rebuild {options} -- {' '.join(map(shlex.quote, scripted(plan)))}"
+
     def _compared(self, old: bytes | None, new: dict[str, bytes]) -> InstallPlan:
         before, after = _locked(old), _locked(new.get(LOCK))
         found: list[PlannedPackage] = []
@@ -90,7 +107,7 @@ class NpmInstaller:
                 _package(name, entry, earlier, requested=path == f"node_modules/{name}" and name in self._names)
             )
             if entry.get("hasInstallScript"):
-                warnings.append(f"{visible(name)} has install scripts: they are not run")
+                warnings.append(f"{visible(name)} has install scripts: a second question names them, none runs before")
             if deprecated := entry.get("deprecated"):
                 warnings.append(visible(f"{name} is deprecated: {deprecated}")[:300])
         removed = tuple(path.rpartition("node_modules/")[2] for path in before if path not in after)
@@ -148,10 +165,22 @@ def _fits_here(entry: dict[str, Any]) -> bool:
     )
 
 
-def scripts_of(plan: InstallPlan) -> list[str]:
-    """Return the packages whose install scripts were not run."""
-    end = " has install scripts: they are not run"
-    return [warning.removesuffix(end) for warning in plan.warnings if warning.endswith(end)]
+def scripted(plan: InstallPlan) -> list[str]:
+    """Return the packages with install scripts, as `name@version`."""
+    return list(dict.fromkeys(f"{each.name}@{each.version}" for each in plan.packages if each.has_scripts))
+
+
+def _install_scripts(folder: Path, manifest: bytes) -> list[str]:
+    """Return the scripts that npm runs after a package is in its folder. Raises ShellExecutionFailed."""
+    try:
+        package: dict[str, Any] = json.loads(manifest)
+        named: dict[str, Any] = package.get("scripts") or {}
+        found = [f"{step}: {named[step]}" for step in ("preinstall", "install", "postinstall") if named.get(step)]
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ShellExecutionFailed(f"{visible(str(folder / MANIFEST))} cannot be read: {error}.") from None
+    if (folder / "binding.gyp").exists() and not {"preinstall", "install"} & named.keys():
+        found.append("install: node-gyp rebuild")  # npm's own rule
+    return found
 
 
 def _locked(content: bytes | None) -> dict[str, dict[str, Any]]:
@@ -173,4 +202,5 @@ def _package(name: str, entry: dict[str, Any], earlier: dict[str, Any], *, reque
         source=origin_of(str(entry.get("resolved", ""))) if entry.get("resolved") else "npm's registry",
         requested=requested,
         replaces=str(earlier.get("version", "")),
+        has_scripts=bool(entry.get("hasInstallScript")),
     )

@@ -34,6 +34,8 @@ class PlannedPackage:
     requested: bool = False
     replaces: str = ""
     """The version that is there now."""
+    has_scripts: bool = False
+    """Whether npm would run scripts of it while installing."""
 
     def line(self) -> str:
         """Return the package as a question shows it."""

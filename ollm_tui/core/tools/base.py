@@ -150,6 +150,8 @@ class ToolInvocation(ABC, Generic[P]):
     """What the cage refused it, once it ran."""
     refused_by: ExecutionPlace | None = None
     """The cage that refused it something, where a person is asked whether it may run outside."""
+    further: str = ""
+    """What it runs when executed once more, which a person has to be asked about; set by `execute`."""
 
     def __init__(self, tool: Tool[P], params: P, context: ToolContext) -> None:
         self.tool = tool

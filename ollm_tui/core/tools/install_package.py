@@ -21,7 +21,7 @@ from ollm_tui.core.bus.confirmation import TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.files.snapshots import replace
-from ollm_tui.core.packages.npm_packages import LOCK, MANIFEST, NpmInstaller, scripts_of
+from ollm_tui.core.packages.npm_packages import LOCK, MANIFEST, NpmInstaller, scripted
 from ollm_tui.core.packages.pip_packages import PipInstaller
 from ollm_tui.core.packages.plan import InstallPlan, Manager
 from ollm_tui.core.search.repository import read_file
@@ -65,7 +65,12 @@ class InstallPackageData(ToolData):
 class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
     """Looks ahead without running anything, asks with what it found, and installs that and nothing else."""
 
+    _installed: tuple[InstallPlan, ToolResult] | None = None
+    """What is installed by now; executed once more, its install scripts run."""
+
     def get_description(self) -> str:
+        if self._installed is not None:
+            return f"Run {visible(self.further)}"
         return f"Install {', '.join(map(visible, self.params.packages))} with {self.params.manager.value}"
 
     def touched_paths(self) -> list[TouchedPath]:
@@ -77,12 +82,16 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise what no approval can help: unknown names, no network; return a result where all is there."""
+        if self._installed is not None:
+            return None
         plan = await signal.in_thread(self._plan, signal)
         return None if plan.packages or plan.removed else self._told(plan, "All of it is installed already.")
 
     async def question(self) -> Question:
         """Return what would be installed, bound to it and to the project's files as they are."""
         signal = AbortSignal()
+        if self._installed is not None:
+            return await self._scripts_question(self._installed[0], signal)
         plan = await signal.in_thread(self._plan, signal)
         state = f"{await signal.in_thread(self._project_state)} {plan.text()} {plan.warnings}"
 
@@ -92,7 +101,9 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
         return Question(hashlib.sha256(state.encode("utf-8", "replace")).hexdigest(), preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Install the plan. Raises ShellExecutionFailed, ShellTimeout, FileChanged."""
+        """Install the plan, then its scripts. Raises ShellExecutionFailed, ShellTimeout, FileChanged."""
+        if self._installed is not None:
+            return await self._run_scripts(*self._installed, signal, update_output)
         plan = await signal.in_thread(self._plan, signal)
         if not plan.packages and not plan.removed:
             return self._told(plan, "All of it is installed already.")
@@ -107,9 +118,42 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
             if not done:
                 await asyncio.to_thread(self._put_back, old)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        if done:
-            return self._told(plan, f"Installed into {plan.target}:")
-        return self._failed(outcome)
+        if not done:
+            return self._failed(outcome)
+        result = self._told(plan, f"Installed into {plan.target}:")
+        if unrun := scripted(plan):
+            self.further = f"the install scripts of {', '.join(unrun)}"
+            self._installed = plan, result
+        return result
+
+    async def _scripts_question(self, plan: InstallPlan, signal: AbortSignal) -> Question:
+        """Return the scripts that would run, bound to them and to the project's files as they are."""
+        installer = self._installer
+        assert isinstance(installer, NpmInstaller), "pip's packages have no scripts"
+        scripts = await signal.in_thread(installer.scripts, plan)
+        line, root = installer.rebuild(plan), self.context.fence.root
+        preview = TextPreview(
+            text="\n".join([*map(visible, scripts), "", visible(f"by {line}")]),
+            warnings=("A yes runs code of these packages on this machine, outside any cage.",),
+        )
+
+        async def shown() -> TextPreview:
+            return preview
+
+        state = f"{await signal.in_thread(self._project_state)} {root} {preview.text}"
+        return Question(hashlib.sha256(state.encode("utf-8", "replace")).hexdigest(), shown)
+
+    async def _run_scripts(
+        self, plan: InstallPlan, installed: ToolResult, signal: AbortSignal, update_output: UpdateOutput | None
+    ) -> ToolResult:
+        """Run the install scripts; what is installed stays where one fails."""
+        installer = self._installer
+        assert isinstance(installer, NpmInstaller), "pip's packages have no scripts"
+        outcome = await self._run(installer.rebuild(plan), signal, update_output)
+        if outcome.status.exit_code != 0 or outcome.status.ending is not None:
+            return self._failed(outcome, "The packages are installed, but their install scripts failed")
+        content = f"{installed.llm_content}\nIts install scripts ran: {', '.join(scripted(plan))}"
+        return installed.model_copy(update={"llm_content": content, "return_display": content, "notes": ()})
 
     @cached_property
     def _installer(self) -> PipInstaller | NpmInstaller:
@@ -204,18 +248,18 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
             removed=plan.removed,
             files=tuple(plan.files),
         )
-        unrun = scripts_of(plan)
-        note = f"install scripts were not run; `npm rebuild {' '.join(unrun)}` in shell runs them, if they are needed"
+        unrun = scripted(plan)
+        note = (
+            "install scripts were not run, as that needs a person's second yes; "
+            f"`npm rebuild {' '.join(unrun)}` in shell runs them, if they are needed"
+        )
         return ToolResult.of_text("\n".join([head, *lines]), data=data, notes=(note,) if unrun else ())
 
-    def _failed(self, outcome: CommandOutcome) -> ToolResult:
+    def _failed(self, outcome: CommandOutcome, what: str = "The installation failed") -> ToolResult:
         code, text = outcome.status.exit_code, outcome.output.text.content
-        error = ShellExecutionFailed(
-            f"The installation failed with code {code}; see the output. package.json and its lock file are as before."
-            if self.params.manager is Manager.NPM
-            else f"The installation failed with code {code}; see the output.",
-            {"exitCode": code},
-        )
+        restored = self.params.manager is Manager.NPM and self._installed is None
+        kept = " package.json and its lock file are as before." if restored else ""
+        error = ShellExecutionFailed(f"{what} with code {code}; see the output.{kept}", {"exitCode": code})
         content = f"{error.type}: {error.message}\n\nOutput:\n{text}"
         return ToolResult(
             llm_content=content,

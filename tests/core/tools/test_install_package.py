@@ -21,11 +21,16 @@ from threading import Thread
 
 import pytest
 
+from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor
 from ollm_tui.core.base.errors import FetchFailed, InvalidArguments, ShellExecutionFailed
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus.confirmation import Preview, TextPreview
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, Preview, TextPreview
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.packages.plan import Manager, package_name, popular_like
 from ollm_tui.core.tools.install_package import INSTALL_PACKAGE, InstallPackageData
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.testing.tool_harness import Answer, answer_confirmations
 from tests.core.tools.file_calls import Room, run
 
 needs_pip = pytest.mark.skipif(find_spec("pip") is None, reason="needs pip")
@@ -229,11 +234,11 @@ def test_npm_runs_no_script_and_keeps_to_the_lock_file_that_was_shown(room: Room
     index.add_npm("yak", "1.0.0", {"postinstall": f"touch {room.outside}/ran"})
     preview = preview_of(room, manager="npm", packages=["yak"], dev=True)
     assert "yak 1.0.0  asked for, sha512 " in preview.text and preview.text.endswith("package.json, package-lock.json")
-    assert "yak has install scripts: they are not run" in preview.warnings
+    assert "yak has install scripts: a second question names them, none runs before" in preview.warnings
     assert room.all_names() == []
     result = install(room, manager="npm", packages=["yak"], dev=True)
     assert names(result) == {"yak": "1.0.0"}, result.llm_content
-    assert "npm rebuild yak" in result.notes[0] and not (room.outside / "ran").exists()
+    assert "npm rebuild yak@1.0.0" in result.notes[0] and not (room.outside / "ran").exists()
     assert json.loads(room.read("package.json"))["devDependencies"] == {"yak": "^1.0.0"}
     assert (room.folder / "node_modules/yak/package.json").is_file()
     # What fails leaves manifest and lock file as they were.
@@ -242,6 +247,85 @@ def test_npm_runs_no_script_and_keeps_to_the_lock_file_that_was_shown(room: Room
     index.pages["/hay/-/hay-1.0.0.tgz"] = b"something else"
     failed = install(room, manager="npm", packages=["hay"])
     assert not failed.ok and (room.read("package.json"), room.read("package-lock.json")) == before
+
+
+async def installed_by(
+    room: Room, *answers: Answer, attended: bool = True, yes: bool = False, packages: tuple[str, ...] = ("yak",)
+) -> tuple[ToolResult, list[ConfirmationRequest]]:
+    """Return what the whole way of a call gives, and what a person was asked."""
+    registry, bus = ToolRegistry(), MessageBus()
+    registry.register(INSTALL_PACKAGE)
+    options = ExecutorOptions(auto_answer=AutoAnswer.YES if yes else AutoAnswer.NOBODY)
+    async with ToolExecutor(registry, PolicyEngine(PolicyConfig()), bus, room.workspace, attended, options) as executor:
+        asked = answer_confirmations(bus, *answers) if attended else []
+        return await executor.execute("install_package", {"manager": "npm", "packages": list(packages)}), asked
+
+
+@needs_npm
+def test_install_scripts_run_only_after_a_second_question_that_names_them(room: Room, index: Index) -> None:
+    canary = room.outside / "ran"
+    index.add_npm("yak", "1.0.0", {"postinstall": f"touch {canary}", "test": "never"})
+    seen: list[bool] = []
+
+    async def whole() -> tuple[ToolResult, list[ConfirmationRequest]]:
+        registry, bus = ToolRegistry(), MessageBus()
+        registry.register(INSTALL_PACKAGE)
+        bus.subscribe(
+            lambda notice: seen.append(canary.exists()) if isinstance(notice, ConfirmationRequested) else None
+        )
+        asked = answer_confirmations(bus, Answer(), Answer())
+        async with ToolExecutor(registry, PolicyEngine(PolicyConfig()), bus, room.workspace, True) as executor:
+            return await executor.execute("install_package", {"manager": "npm", "packages": ["yak"]}), asked
+
+    result, (first, second) = asyncio.run(whole())
+    assert seen == [False, False] and canary.exists() and result.ok, result.llm_content
+    assert "Its install scripts ran: yak@1.0.0" in result.llm_content and not result.notes
+    assert isinstance(first.details.preview, TextPreview) and "postinstall" not in first.details.preview.text
+    assert second.details.description == "Run the install scripts of yak@1.0.0"
+    assert "the first yes did not cover the install scripts of yak@1.0.0" in second.reason
+    shown = second.details.preview
+    assert isinstance(shown, TextPreview) and f"node_modules/yak  postinstall: touch {canary}" in shown.text
+    assert "never" not in shown.text and "npm rebuild --ignore-scripts=false" in shown.text
+
+
+@needs_npm
+def test_a_no_or_a_yes_in_advance_keeps_the_packages_and_runs_no_script(room: Room, index: Index) -> None:
+    canary = room.outside / "ran"
+    index.add_npm("yak", "1.0.0", {"install": f"touch {canary}"})
+    denied, asked = asyncio.run(installed_by(room, Answer(), Answer(approved=False, reason="not on this machine")))
+    assert len(asked) == 2 and denied.ok and not canary.exists() and names(denied) == {"yak": "1.0.0"}
+    assert "the install scripts of yak@1.0.0 did not run: not on this machine" in denied.notes
+    index.add_npm("hay", "1.0.0", {"install": f"touch {canary}"})
+    advance, _ = asyncio.run(installed_by(room, attended=False, yes=True, packages=("hay",)))
+    assert advance.ok and names(advance) == {"hay": "1.0.0"} and not canary.exists()
+    assert any("needs a person's second yes" in note for note in advance.notes)
+
+
+@needs_npm
+def test_scripts_that_change_while_they_are_asked_about_are_asked_about_again(room: Room, index: Index) -> None:
+    canary = room.outside / "ran"
+    index.add_npm("yak", "1.0.0", {"install": "true"})
+    index.add_npm("hay", "1.0.0", {"install": "exit 3"})
+
+    async def whole() -> tuple[ToolResult, list[ConfirmationRequest]]:
+        registry, bus = ToolRegistry(), MessageBus()
+        registry.register(INSTALL_PACKAGE)
+
+        def swap(notice: Notice) -> None:
+            if isinstance(notice, ConfirmationRequested) and len(asked) == 1:
+                room.write("node_modules/yak/package.json", json.dumps({"scripts": {"install": f"touch {canary}"}}))
+
+        bus.subscribe(swap)
+        asked = answer_confirmations(bus, Answer(), Answer(), Answer(approved=False))
+        async with ToolExecutor(registry, PolicyEngine(PolicyConfig()), bus, room.workspace, True) as executor:
+            return await executor.execute("install_package", {"manager": "npm", "packages": ["yak"]}), asked
+
+    result, asked = asyncio.run(whole())
+    assert len(asked) == 3 and asked[2].replaces == asked[1].id and not canary.exists() and result.ok
+    assert isinstance(asked[2].details.preview, TextPreview) and str(canary) in asked[2].details.preview.text
+    failed, _ = asyncio.run(installed_by(room, Answer(), Answer(), packages=("hay",)))
+    assert not failed.ok and "The packages are installed, but their install scripts failed" in failed.llm_content
+    assert "hay" in json.loads(room.read("package.json"))["dependencies"]
 
 
 @needs_npm
