@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -17,6 +18,9 @@ MAX_FAILURES = 1_000
 """Failures kept with their texts; more are counted only."""
 MAX_TEXT = 20_000
 """Characters kept of what a runner says about one failure."""
+
+MAX_SOURCE_FOLDERS = 100
+"""Folders that are looked through for the source of a class."""
 
 
 class ReportError(ValueError):
@@ -75,6 +79,7 @@ class Locator:
 
     _PLACES = re.compile(
         r"""File\ "(?P<python>[^"\n]+)",\ line\ (?P<line>\d+)
+        |\bat\ (?:\S+/)?(?P<frame>[\w.$]+)\.[\w$<>]+\((?P<source>[\w$-]+\.(?:java|kt|groovy|scala)):(?P<row>\d+)\)
         |(?:file://)?(?P<path>(?:[A-Za-z]:)?[^\s"'()\[\]<>:|]+\.[A-Za-z]{1,5}):(?P<at>\d+)""",
         re.VERBOSE,
     )
@@ -83,6 +88,7 @@ class Locator:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, str] = {}
+        self._packages: dict[str, list[str]] = {}
 
     def find(self, text: str, hint: str = "") -> tuple[str, int | None]:
         """Return path and line; the test's own file (`hint`) before others, else no line or no path."""
@@ -96,7 +102,29 @@ class Locator:
 
     def _places(self, text: str) -> Iterator[tuple[str, int]]:
         for found in self._PLACES.finditer(text[:MAX_TEXT]):
-            yield found["python"] or found["path"], int((found["line"] or found["at"])[:9])
+            path = found["python"] or found["path"] or self._of_class(found["frame"], found["source"])
+            yield path, int((found["line"] or found["at"] or found["row"])[:9])
+
+    def of_test_class(self, name: str) -> str:
+        """Return the file of a class of Java or Kotlin; empty where the workspace has none."""
+        top = name.rpartition(".")[2].partition("$")[0]
+        candidates = (self._of_class(name, f"{top}{ending}") for ending in (".java", ".kt"))
+        return next(filter(self._inside, candidates), "")
+
+    def _of_class(self, name: str, file: str) -> str:
+        """Return where the source of a class should be; its file name alone where it is nowhere."""
+        package = name.rpartition(".")[0].replace(".", "/")
+        if package not in self._packages:  # most frames are of a library: one look for all its classes
+            folders = (os.path.join(folder, package) for folder in self._source_folders)
+            self._packages[package] = [folder for folder in folders if os.path.isdir(folder)]
+        return next(filter(self._inside, (os.path.join(folder, file) for folder in self._packages[package])), file)
+
+    @cached_property
+    def _source_folders(self) -> list[str]:
+        """Return Maven's and Gradle's source folders of the project and its modules, those of tests first."""
+        found = (path for depth in ("", "*/", "*/*/") for path in self._root.glob(f"{depth}src/*/*"))
+        named = [str(path) for path in found if path.name in ("java", "kotlin", "groovy", "scala")]
+        return sorted(named, key=lambda path: ("test" not in Path(path).parent.name.lower(), path))[:MAX_SOURCE_FOLDERS]
 
     def _inside(self, path: str) -> str:
         """Return a path from the workspace; empty where it is not a file of it."""
@@ -187,7 +215,8 @@ class _JUnit:
                 if message == "collection failure":
                     self.report.crashed = "they could not be collected"
                     message = next((row[1:].strip() for row in text.splitlines() if row.startswith("E ")), message)
-                path, line = self._locator.find(text, case.get("file", ""))
+                own = case.get("file", "") or self._locator.of_test_class(case.get("classname", ""))
+                path, line = self._locator.find(text, own)
                 if line is None and path and case.get("line", "").isdigit():
                     line = int(case["line"][:9]) + 1  # pytest counts from 0
                 name = self._name(case)

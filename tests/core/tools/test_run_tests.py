@@ -152,6 +152,71 @@ def test_ctest(room: Room) -> None:
     assert data(result).failures[0].name == "bad" and data(result).failures[0].message == "oh"
 
 
+MVN = r"""#!/bin/sh
+echo "$@" > mvn-arguments
+mkdir -p target/surefire-reports core/target/surefire-reports
+cat > target/surefire-reports/TEST-com.acme.SumTest.xml <<'END'
+%s
+END
+cat > core/target/surefire-reports/TEST-com.acme.CoreTest.xml <<'END'
+<testsuite name="com.acme.CoreTest" tests="1"><testcase name="works" classname="com.acme.CoreTest"/>
+<testcase name="breaks" classname="com.acme.CoreTest"><error type="x"><![CDATA[java.lang.IllegalStateException: broken
+	at app//com.acme.Core.start(Core.java:3)
+	at com.acme.CoreTest$Inner.breaks(CoreTest.java:7)]]></error></testcase></testsuite>
+END
+echo '[INFO] BUILD FAILURE'
+exit 1
+"""
+SUREFIRE = """<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="com.acme.SumTest" tests="3" errors="0" skipped="1" failures="1">
+  <testcase name="adds" classname="com.acme.SumTest"><failure message="expected: &lt;3&gt; but was: &lt;2&gt;"
+    type="org.opentest4j.AssertionFailedError"><![CDATA[org.opentest4j.AssertionFailedError: expected: <3>
+\tat com.acme.SumTest.adds(SumTest.java:12)]]></failure></testcase>
+  <testcase name="holds" classname="com.acme.SumTest"/>
+  <testcase name="later" classname="com.acme.SumTest"><skipped/></testcase>
+</testsuite>"""
+DECLARING = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="&a;"/></testsuite>'
+
+
+def with_maven(room: Room, monkeypatch: pytest.MonkeyPatch, report: str) -> None:
+    """Put a program in Maven's place that writes reports as surefire does, in two modules."""
+    room.write("pom.xml", "<project/>")
+    for path in (
+        "src/test/java/com/acme/SumTest",
+        "core/src/test/java/com/acme/CoreTest",
+        "core/src/main/java/com/acme/Core",
+    ):
+        room.write(f"{path}.java")
+    program = room.outside / "mvn"
+    program.write_text(MVN % report)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{room.outside}:{os.environ['PATH']}")
+
+
+def test_maven_tells_what_surefire_reports_of_all_modules(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_maven(room, monkeypatch, SUREFIRE)
+    # Of an earlier run: it counts nothing.
+    stale = room.write("old/target/surefire-reports/TEST-a.xml", SUREFIRE)
+    os.utime(stale, (1, 1))
+    result = run_project(room)
+    assert counts(result) == (2, 1, 1, 1), result.llm_content
+    error, failure = sorted(data(result).failures, key=lambda each: each.name)
+    assert (error.path, error.line) == ("core/src/test/java/com/acme/CoreTest.java", 7)
+    assert (failure.path, failure.line) == ("src/test/java/com/acme/SumTest.java", 12)
+    assert failure.name == "com.acme.SumTest.adds" and "expected: <3> but was: <2>" in failure.message
+    assert room.read("mvn-arguments") == b"-B --fail-at-end test\n"
+    run_project(room, lastFailed=True)
+    assert b" test -Dtest=SumTest#adds,CoreTest#breaks -DfailIfNoTests=false\n" in room.read("mvn-arguments")
+
+
+def test_a_report_of_maven_that_declares_a_document_type_is_not_read(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_maven(room, monkeypatch, DECLARING)
+    result = run_project(room)
+    assert not result.ok and "root:" not in result.llm_content and "document type" in result.llm_content
+
+
 def test_the_question_shows_the_command_and_the_policy_is_asked_about_it(room: Room) -> None:
     room.write("pytest.ini", "[pytest]\n")
     room.write("tests/test_yak.py")
