@@ -25,6 +25,7 @@ def messages() -> Iterator[dict[str, object]]:
 INCOMING = messages()
 WAITING: list[dict[str, object]] = []
 CANCELLED: list[bool] = []
+PROMPTS: list[str] = []
 
 
 def request(method: str, **params: object) -> dict[str, object]:
@@ -112,6 +113,9 @@ def turn(text: str) -> str:
             update("nonsense", x=1)
             send(method="session/update", params={"sessionId": "s1", "update": {"sessionUpdate": "tool_call"}})
             sys.stdout.write("no json\n")
+        case "count":
+            PROMPTS.append(text)
+            say(f"{len(PROMPTS)} {sorted(name for name in os.environ if name.startswith('OLLM_'))}")
         case "echo":
             say(f"heard: {text}")
         case _:

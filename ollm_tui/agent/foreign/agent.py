@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import PurePath
 
@@ -92,6 +92,13 @@ class ForeignAgent(Agent):
         self._process = ForeignProcess(provider.command, executor.workspace.root, lambda: client)
         self._sent = 0
         """How many messages of the history the agent knows."""
+        self._other_session = False
+        """Whether the conversation is another one than the agent knows."""
+
+    def restore(self, messages: Iterable[wire.Message], waiting: Iterable[wire.ToolCall] = ()) -> None:
+        """Replace the conversation; the agent begins anew with the next message."""
+        super().restore(messages, waiting)
+        self._sent, self._other_session = 0, True
 
     def use(self, provider: wire.Provider) -> None:
         """Keep the agent: it chooses its model itself."""
@@ -123,6 +130,9 @@ class ForeignAgent(Agent):
     async def _prompt(self, signal: AbortSignal) -> str:
         """Send what the agent does not know yet, and tell what it does until it stops. Raises ProviderError."""
         history = self._rounds.history
+        if self._other_session:
+            self._other_session = False
+            await self._process.aclose()
         if not self._process.started:
             if any(isinstance(one, wire.AssistantMessage) for one in history):
                 self._told.tell(f"{self._told.agent} begins anew: it does not know what was said before.")

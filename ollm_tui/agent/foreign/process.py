@@ -101,6 +101,7 @@ class ForeignProcess:
                 stdout=PIPE,
                 stderr=PIPE,
                 cwd=self._folder,
+                env={name: value for name, value in os.environ.items() if not name.startswith("OLLM_")},
                 start_new_session=True,
                 limit=MAX_LINE,
             )

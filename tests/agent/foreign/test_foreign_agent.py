@@ -219,6 +219,18 @@ async def test_a_refusal_is_told_and_references_go_along(tmp_path: Path) -> None
         assert said(events) == "heard: again", "what was sent before is not sent twice"
 
 
+async def test_another_session_is_another_one_for_the_agent_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLM_API_KEY", "k3y")
+    async with with_agent(tmp_path, "count") as (runtime, events):
+        for _ in range(2):
+            await runtime.agent.run_turn("go")
+        runtime.agent.restore([])
+        await runtime.agent.run_turn("go")
+    assert said(events) == "1 []2 []1 []"
+
+
 @pytest.mark.parametrize(("command", "words"), [("", "needs a command"), ("'open", "no command line")])
 async def test_a_command_that_is_none(tmp_path: Path, command: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
