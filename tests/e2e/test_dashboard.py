@@ -230,7 +230,8 @@ async def test_how_fast_the_last_answer_came_stays_in_the_status_line(tmp_path: 
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     used = {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 900, "total_tokens": 910}}
     reply = replace(sse(*pieces, end, used, "[DONE]"), pause=0.25)  # so that a busy machine hears it in pieces too
-    async with dashboard(tmp_path, reply) as (terminal, _):
+    # The rate goes first where a long path leaves no room for it.
+    async with dashboard(tmp_path, reply, columns=200) as (terminal, _):
         assert "t/s" not in terminal.text
         await terminal.type("go", "enter")
         await terminal.sees(lambda text: re.match(r" IDLE .*\| [1-9]\d* t/s \|", text) is not None)
