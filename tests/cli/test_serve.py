@@ -16,10 +16,10 @@ import pytest
 aiohttp = pytest.importorskip("aiohttp", reason="textual-serve is not installed")
 
 from ollm_tui.cli.command_line import UsageError  # noqa: E402  # behind the skip
-from ollm_tui.cli.serve import run_command  # noqa: E402
-from ollm_tui.core.browser.chromium import find_chromium  # noqa: E402
-from tests.core.browser.browsing import needs_chromium  # noqa: E402
-from tests.tui.terminal.screens import Terminal, terminal  # noqa: E402
+from ollm_tui.cli.serve import run_command  # noqa: E402  # behind the skip
+from ollm_tui.core.browser.chromium import find_chromium  # noqa: E402  # behind the skip
+from tests.core.browser.browsing import needs_chromium  # noqa: E402  # behind the skip
+from tests.tui.terminal.screens import Terminal, terminal  # noqa: E402  # behind the skip
 
 COLUMNS, LINES = 100, 30
 

@@ -65,7 +65,7 @@ async def a_dashboard() -> AsyncGenerator[Here]:
 @asynccontextmanager
 async def a_session(name: str = "s1") -> AsyncGenerator[MessageBus]:
     bus = MessageBus()
-    questions = QuestionServer(bus, {"session": name, "workspace": f"/work/{name}"})
+    questions = QuestionServer(bus, {"session": name, "workspace": f"/src/{name}"})
     async with on_socket(questions, name):
         yield bus
         await questions.aclose()
@@ -82,14 +82,14 @@ async def test_a_question_is_answered_here_and_settled_there() -> None:
         opened = there.open_confirmation(DETAILS, None, reason="no rule", origin="task:look")
         await until(here.bus.pending)
         shown = here.bus.confirmations()[0]
-        assert shown.source == "session s1 in /work/s1" and shown.request.origin == "task:look"
+        assert shown.source == "session s1 in /src/s1" and shown.request.origin == "task:look"
         assert shown.request.reason == "no rule" and shown.details.cage_problem is None
-        assert here.sources.report() == ["session s1 in /work/s1: 1 open"]
+        assert here.sources.report() == ["session s1 in /src/s1: 1 open"]
         here.answer(approved=False)
         settled = await opened.settlement
         assert settled.confirmation.state is ConfirmationState.DENIED
         assert settled.confirmation.settled_by == "a person attached"
-        await until(lambda: here.sources.report() == ["session s1 in /work/s1: 0 open"])
+        await until(lambda: here.sources.report() == ["session s1 in /src/s1: 0 open"])
 
 
 async def test_what_is_settled_there_leaves_here() -> None:

@@ -720,10 +720,10 @@ async def test_a_question_names_its_list_and_g_opens_it() -> None:
 
 
 async def test_a_question_of_another_session_takes_a_yes_or_a_no_alone() -> None:
-    asked = replace(command_question(1, "git push", risk=Risk.MEDIUM), source="session s1 in /work/s1")
+    asked = replace(command_question(1, "git push", risk=Risk.MEDIUM), source="session s1 in /src/s1")
     async with stage() as here:
         await here.show_queue(asked)
-        assert "Other  session s1 in /work/s1" in here.text
+        assert "Other  session s1 in /src/s1" in here.text
         await here.arm()
         await here.press("e", "a", "A")
         assert here.modal is not None and "Press" not in here.text and here.decisions == []

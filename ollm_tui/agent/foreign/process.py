@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +20,8 @@ from acp import schema
 from ollm_tui import __version__
 from ollm_tui.agent.providers.provider import ProviderError, ProviderErrorKind
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.fence.secrets import mask
+from ollm_tui.core.fence.secrets import MARK, mask
+from ollm_tui.core.shell.orphans import ORPHANS
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,8 @@ class ForeignProcess:
         self._process: Process | None = None
         self._connection: acp.client.ClientSideConnection | None = None
         self._session = ""
+        self._mark = secrets.token_hex(8)
+        """By which its processes are known where this program was killed."""
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._reading: asyncio.Task[None] | None = None
 
@@ -88,6 +92,7 @@ class ForeignProcess:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+        await asyncio.to_thread(ORPHANS.forget, self._mark)
         if self._reading is not None:
             self._reading.cancel()
 
@@ -101,12 +106,13 @@ class ForeignProcess:
                 stdout=PIPE,
                 stderr=PIPE,
                 cwd=self._folder,
-                env={name: value for name, value in os.environ.items() if not name.startswith("OLLM_")},
+                env={**_without_ours(os.environ), MARK: self._mark},
                 start_new_session=True,
                 limit=MAX_LINE,
             )
         except OSError as error:
             raise self._failed(f"cannot be started: {error.strerror or error}") from None
+        await asyncio.to_thread(ORPHANS.watch, process.pid, self._mark)
         assert process.stderr is not None
         self._reading = asyncio.ensure_future(self._read_stderr(process.stderr))
         self._connection = acp.connect_to_agent(self._client(), process.stdin, process.stdout)
@@ -159,6 +165,11 @@ class ForeignProcess:
         said = f" It wrote: {' / '.join(filter(None, self._stderr))}" if any(self._stderr) else ""
         message = f"The agent {visible(self._command[0])} {what}.{said} Try again with /retry."
         return ProviderError(ProviderErrorKind.UNREACHABLE, message)
+
+
+def _without_ours(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the person's variables; our own settings hold keys of ours."""
+    return {name: value for name, value in environment.items() if not name.startswith("OLLM_")}
 
 
 def _words(error: Exception) -> str:

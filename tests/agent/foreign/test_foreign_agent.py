@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ollm_tui.agent.events import (
@@ -217,6 +218,24 @@ async def test_a_refusal_is_told_and_references_go_along(tmp_path: Path) -> None
         events.clear()
         await runtime.agent.run_turn("again")
         assert said(events) == "heard: again", "what was sent before is not sent twice"
+
+
+async def test_an_agent_deaf_to_the_end_goes_when_this_program_is_killed(tmp_path: Path) -> None:
+    command = shlex.join([sys.executable, "-I", str(FAKE), "deaf"])
+    run = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ollm_tui", "run", "go", "--agent", command),
+        cwd=tmp_path,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert run.stdout is not None
+    async with asyncio.timeout(60):
+        assert b"I hear nothing" in await run.stdout.readuntil(b"nothing")
+    [agent] = [one for one in psutil.Process(run.pid).children() if str(FAKE) in one.cmdline()]
+    run.kill()
+    await run.wait()
+    await until(lambda: not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE)
 
 
 async def test_another_session_is_another_one_for_the_agent_too(
