@@ -20,8 +20,9 @@ from pathlib import Path
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage, BubblewrapLookCage
 from ollm_tui.core.sandbox.covers import Covers
-from ollm_tui.core.sandbox.engines import WORK_ENGINES, Sandbox, SandboxMode, SandboxSettings, work_report
+from ollm_tui.core.sandbox.engines import WORK_ENGINES, Sandbox, SandboxMode, SandboxSettings, bubblewrap, work_report
 from ollm_tui.core.sandbox.look import LookCage
 from ollm_tui.core.shell.pty_process import Cage
 from ollm_tui.core.tools.context import ToolContext
@@ -64,6 +65,8 @@ def in_turns(actions: Mapping[str, Callable[[], float]], rounds: int) -> None:
 def cages(folder: Path) -> dict[str, Callable[[], Cage]]:
     """Return how each cage of this machine is made."""
     made: dict[str, Callable[[], Cage]] = {"look, landlock": lambda: LookCage([folder])}
+    if not bubblewrap().problem:
+        made["look, bubblewrap"] = lambda: BubblewrapLookCage(BubblewrapCage.locate(), [folder])
     for engine in WORK_ENGINES:
         if not work_report(engine).problem:
             sandbox = Sandbox(SandboxSettings(SandboxMode(engine.name)))
@@ -80,6 +83,35 @@ def starting(folder: Path) -> None:
     for name, make in cages(folder).items():
         actions[name] = lambda make=make: seconds(["/bin/true"], make(), folder)
     in_turns(actions, ROUNDS)
+
+
+PROBE = """
+import time
+from ollm_tui.core.sandbox import engines
+from ollm_tui.core.sandbox.look import works
+for ask in (works, engines.bubblewrap):
+    began = time.perf_counter()
+    ask()
+    print(time.perf_counter() - began)
+"""
+
+
+def probing() -> None:
+    print("\nProbes in a new process, medians of 7")
+    taken: dict[str, list[float]] = {
+        name: [] for name in ("bubblewrap alone", "landlock", "bubblewrap", "bubblewrap, kept")
+    }
+    for _ in range(7):
+        with tempfile.TemporaryDirectory() as home:
+            taken["bubblewrap alone"].append(seconds([*BWRAP, "/bin/true"]))
+            for kept in (False, True):
+                said = subprocess.run(
+                    [sys.executable, "-c", PROBE], env={**os.environ, "HOME": home}, capture_output=True, check=True
+                ).stdout.split()
+                taken["landlock"].append(float(said[0]))
+                taken["bubblewrap, kept" if kept else "bubblewrap"].append(float(said[1]))
+    for name, values in taken.items():
+        print(f"  {name:34} {statistics.median(values) * 1000:9.2f} ms")
 
 
 def piping(folder: Path) -> None:
@@ -130,6 +162,8 @@ def main() -> None:
         folder = Path(name, "work")
         folder.mkdir()
         starting(folder)
+        if not bubblewrap().problem:
+            probing()
         piping(folder)
         code(folder)
         scanning(folder)

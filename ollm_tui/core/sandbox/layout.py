@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns
@@ -27,6 +28,9 @@ IMAGE = "python:3.12-slim"
 RUN = "/run"
 """Where the cage's own files are."""
 
+FEW_FILES = 8
+"""A directory of no more is taken file by file."""
+
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -37,7 +41,7 @@ class MountKind(StrEnum):
     """What this machine has at `source`, read-only."""
     WRITE = "write"
     COPY = "copy"
-    """As READ of a file; changes that its owner makes later need not show."""
+    """As READ of a small file in /etc; changes that its owner makes later need not show."""
     LINK = "link"
     DATA = "data"
     """A file that is only there, with `content`."""
@@ -136,7 +140,12 @@ def _covers(grant: WorkGrant, root: Path) -> Iterator[Mount]:
             yield Mount(MountKind.DATA, path, content=masked)
 
 
-def _system() -> Iterator[Mount]:
+@lru_cache(maxsize=1)
+def _system() -> tuple[Mount, ...]:
+    return tuple(_system_mounts())
+
+
+def _system_mounts() -> Iterator[Mount]:
     yield _same(MountKind.READ, "/usr")
     for name in _USR_LINKS:
         path = f"/{name}"
@@ -147,9 +156,17 @@ def _system() -> Iterator[Mount]:
     yield from _read_only(each for each in SYSTEM_FOLDERS if each.lstrip("/") not in ("usr", *_USR_LINKS))
     for path in (f"/etc/{name}" for name in ETC_NAMES.split()):
         if os.path.isdir(path):
-            yield _same(MountKind.READ, path)
+            small = _files_of(path)
+            yield from (_same(MountKind.COPY, each) for each in small) if small else [_same(MountKind.READ, path)]
         elif os.access(path, os.R_OK):
-            yield Mount(MountKind.COPY, path, path)
+            yield _same(MountKind.COPY, path)
+
+
+def _files_of(folder: str) -> list[str]:
+    """Return what is in a directory of a few plain files, nothing of any other."""
+    files = [f"{folder}/{name}" for name in os.listdir(folder)] if os.access(folder, os.R_OK | os.X_OK) else []
+    few = len(files) <= FEW_FILES and all(os.path.isfile(each) and os.access(each, os.R_OK) for each in files)
+    return files if few else []
 
 
 def _read_only(paths: Iterable[str]) -> Iterator[Mount]:

@@ -49,6 +49,15 @@ def test_what_is_kept_in_memory_ends_at_its_limit(room: Room, mode: SandboxMode,
     assert code == 1 and "No space left" in out
 
 
+@pytest.mark.parametrize("place", ["/", "/dev", "/etc", "/var", "/proc"])
+@pytest.mark.parametrize("mode", WITH_TMP)
+def test_no_other_place_in_memory_can_be_written(room: Room, mode: SandboxMode, place: str) -> None:
+    room.settings = SandboxSettings(mode)
+    code, out = room.run(f"echo x > {place}/made")
+    assert code != 0 and "made" in out
+    assert room.run("echo x > /dev/null && head -c 8 /dev/urandom >/dev/null && echo x | cat /dev/stdin")[0] == 0
+
+
 @works
 @pytest.mark.skipif(os.getuid() != 0, reason="it starts a command as another user")
 def test_a_fork_bomb_ends_at_its_limit_for_an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +72,7 @@ def test_a_fork_bomb_ends_at_its_limit_for_an_ordinary_user(monkeypatch: pytest.
             ["/usr/bin/python3", "-c", bomb.replace("os.pause", "__import__('signal').pause")], environment
         )
         os.chown(folder, 65534, 65534)
+        os.chmod(argv[argv.index("/etc") - 1], 0o755)  # what root's cage has there is root's alone
         ran = subprocess.run(
             argv, cwd=folder, env=environment, user=65534, group=65534, extra_groups=[], pass_fds=cage.passed,
             capture_output=True, text=True, check=False, timeout=60,
