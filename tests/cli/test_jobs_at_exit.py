@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.sandbox.engines import bubblewrap
+from ollm_tui.core.sandbox.restricted_thread import ends_what_it_starts
 from tests.core.shell.conftest import alive
 
 JOB = {"name": "shell", "arguments": {"command": "setsid sleep 91 & sleep 92; wait", "background": True}}
@@ -81,8 +82,11 @@ def test_a_headless_turn_ends_and_names_its_jobs_with_their_control_characters_v
 
 @pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
 @pytest.mark.parametrize("tool", ["shell", "run_code"])
-def test_kill_9_in_the_middle_of_a_caged_command_leaves_nothing(tmp_path: Path, tool: str) -> None:
-    workspace, seconds = tmp_path / "ws", f"45{len(tool)}.{os.getpid()}"
+@pytest.mark.parametrize("engine", ["bubblewrap", "landlock"])
+def test_kill_9_in_the_middle_of_a_caged_command_leaves_nothing(tmp_path: Path, tool: str, engine: str) -> None:
+    if engine == "landlock" and not ends_what_it_starts():
+        pytest.skip("landlock does not keep signals here")
+    workspace, seconds = tmp_path / "ws", f"45{len(tool)}{len(engine)}.{os.getpid()}"
     (workspace / "sub").mkdir(parents=True)
     (workspace / "sub" / "file").write_text("one\n")
     (workspace / ".env").write_text("KEY=1\n")
@@ -90,10 +94,10 @@ def test_kill_9_in_the_middle_of_a_caged_command_leaves_nothing(tmp_path: Path, 
     git(workspace, "add", ".")
     git(workspace, "commit", "-qm", "first")
     (workspace / "sub" / "file").write_text("two\n")
-    command = f"(setsid setsid sleep {seconds} &); git status >/dev/null; touch sub/ready; sleep {seconds}"
+    command = f"(setsid env -i setsid sleep {seconds} &); git status >/dev/null; touch sub/ready; sleep {seconds}"
     arguments = {"command": command} if tool == "shell" else {"language": "bash", "code": command}
     (tmp_path / "script.json").write_text(json.dumps([{"toolCalls": [{"name": tool, "arguments": arguments}]}]))
-    (tmp_path / "p.toml").write_text('[sandbox]\nmode = "bubblewrap"\n[[rules]]\ntool = "*"\naction = "allow"\n')
+    (tmp_path / "p.toml").write_text(f'[sandbox]\nmode = "{engine}"\n[[rules]]\ntool = "*"\naction = "allow"\n')
     before = (files_of(workspace), git(workspace, "status", "--porcelain"), git(workspace, "fsck"))
     own = ("--provider", "scripted", "--script", str(tmp_path / "script.json"), "--mode", "yolo")
     program = start("run", "go", *own, "--policy", str(tmp_path / "p.toml"), cwd=workspace)

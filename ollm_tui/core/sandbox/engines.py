@@ -25,6 +25,7 @@ from ollm_tui.core.sandbox.landlock import abi
 from ollm_tui.core.sandbox.landlock_work import LandlockCage
 from ollm_tui.core.sandbox.layout import IMAGE, CageLimits, WorkGrant
 from ollm_tui.core.sandbox.nsjail import NsjailCage
+from ollm_tui.core.sandbox.restricted_thread import ends_what_it_starts
 from ollm_tui.core.sandbox.seatbelt import SeatbeltCage
 from ollm_tui.core.sandbox.work import Enforcement, WorkCage
 
@@ -206,7 +207,7 @@ def landlock() -> EngineReport:
     """Return what holds commands that only read, tried once."""
     version = abi() if sys.platform == "linux" else 0  # elsewhere the number is that of another system call
     problem = "" if look.works() else f"the kernel offers no landlock with seccomp; {_instead()}"
-    scoped = version >= look.SCOPED_SIGNALS
+    scoped = ends_what_it_starts()
     limits: dict[str, Enforcement] = dict.fromkeys(("files", "metadata", "network", "sockets"), Enforcement.ENFORCED)
     limits["signals"] = Enforcement.ENFORCED if scoped else Enforcement.BEST_EFFORT
     limits.update(dict.fromkeys(("memory", "cpu", "pids"), Enforcement.NO))

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.layout import MountKind, WorkGrant, mounts
-from ollm_tui.core.sandbox.look import SCOPED_SIGNALS, TERMINAL, in_restricted_thread, kernel_paths
+from ollm_tui.core.sandbox.look import TERMINAL, kernel_paths
+from ollm_tui.core.sandbox.restricted_thread import RestrictedThread, ends_what_it_starts
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
 
 Started = TypeVar("Started")
@@ -28,7 +29,6 @@ class LandlockCage(WorkCage):
 
     name = "landlock"
     dishonours = frozenset({"cpu_percent", "image", "network", "pids", "tmp_mb"})
-    ends_alone = False
     hint = "Nothing new can be made in a directory that holds .git or protected files: make it in another one."
 
     @classmethod
@@ -45,10 +45,15 @@ class LandlockCage(WorkCage):
         super().__init__(program, grant)
         self._paths: list[tuple[str, FileRights]] = []
 
+    @property
+    def ends_alone(self) -> bool:
+        """Whether all that the command started ends with this program."""
+        return ends_what_it_starts()
+
     @classmethod
     def limits(cls) -> dict[str, Enforcement]:
         """Return how well it holds each limit for this user."""
-        scoped = Enforcement.ENFORCED if abi() >= SCOPED_SIGNALS else Enforcement.BEST_EFFORT
+        scoped = Enforcement.ENFORCED if ends_what_it_starts() else Enforcement.BEST_EFFORT
         return {
             **dict.fromkeys(("files", "network", "sockets", "file size"), Enforcement.ENFORCED),
             "signals": scoped,
@@ -74,8 +79,9 @@ class LandlockCage(WorkCage):
         caged = {**environment, **dict.fromkeys(("HOME", "TMPDIR", "TMP", "TEMP"), str(self.private))}
         own = [] if terminal is None else [(terminal, TERMINAL)]
         ruleset = Ruleset([*self._paths, *own])
+        self._thread = RestrictedThread(ruleset, times=True)
         try:
-            return in_restricted_thread(lambda: start(caged), ruleset, times=True)
+            return self._thread.start(lambda: start(caged))
         finally:
             ruleset.close()
 

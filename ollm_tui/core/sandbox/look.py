@@ -1,35 +1,24 @@
-"""The cage of what only looks: landlock and a seccomp filter on the thread that starts it (contract section 8).
-
-Domains and filters belong to a thread and pass on to all it starts, so each command gets a thread of its own. It has
-the filter from its creator, restricts itself, starts the command and ends. The rest of this process stays as free as
-it was.
-"""
+"""The cage of what only looks: landlock and a seccomp filter on the thread that starts it (contract section 8)."""
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
-from ollm_tui.core.sandbox.seccomp import apply_filter, look_filter
+from ollm_tui.core.sandbox.restricted_thread import RestrictedThread, ends_what_it_starts
 
 Started = TypeVar("Started")
 Start: TypeAlias = Callable[[Mapping[str, str]], Started]
-
-SCOPED_SIGNALS = 6
-"""The version of landlock that keeps signals within the cage."""
 
 MOST_RULESETS, MOST_RESTRICTIONS = 4, 32
 """Rulesets that are kept, and commands that each serves: it holds on to what was granted to them."""
@@ -118,9 +107,14 @@ class LookCage:
     ignored: bytes = b""
     """Patterns of files that the person has git ignore in every repository."""
     passed: tuple[int, ...] = ()
-    ends_alone: ClassVar[bool] = False
     _private: PrivateFolder | None = field(default=None, init=False)
     _ruleset: Ruleset | None = field(default=None, init=False)
+    _thread: RestrictedThread | None = field(default=None, init=False)
+
+    @property
+    def ends_alone(self) -> bool:
+        """Whether all that it holds ends with this program."""
+        return ends_what_it_starts()
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return `argv`: the cage is around the thread that starts it."""
@@ -161,10 +155,17 @@ class LookCage:
         self._ruleset.grant(private, _PRIVATE)
         if terminal is not None:
             self._ruleset.grant(terminal, TERMINAL)
-        return in_restricted_thread(lambda: start(caged), self._ruleset)
+        self._thread = RestrictedThread(self._ruleset)
+        return self._thread.start(lambda: start(caged))
+
+    def end(self) -> None:
+        """End what the command left running."""
+        if self._thread is not None:
+            self._thread.end()
 
     def close(self) -> None:
         """Remove the private directory, once the command is over."""
+        self.end()
         if self._ruleset is not None:
             ruleset, self._ruleset = self._ruleset, None
             _RULESETS.give_back(ruleset)
@@ -212,56 +213,6 @@ class _Rulesets:
 _RULESETS = _Rulesets()
 
 
-def in_restricted_thread(start: Callable[[], Started], ruleset: Ruleset, *, times: bool = False) -> Started:
-    """Return what `start` returns in a thread of its own, restricted by the rules. Raises what it raises.
-
-    With `times` those of files can be set.
-    """
-    result: Future[Started] = Future()
-
-    def run() -> None:
-        try:
-            ruleset.restrict_thread()
-            result.set_result(start())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
-            result.set_exception(error)
-
-    try:
-        _filtered_threads(look_filter(signals=abi() >= SCOPED_SIGNALS, times=times)).put((run, result))
-        return result.result()
-    finally:
-        del run  # which holds the result, and an error its frames
-
-
-@lru_cache(maxsize=4)
-def _filtered_threads(program: bytes) -> SimpleQueue[tuple[Callable[[], None], Future[Any]]]:
-    """Return the queue of a thread that runs each task in a new one, which has the filter from its creator.
-
-    The kernel compiles a filter when it is applied and discards it with its last thread: half a millisecond.
-    """
-    tasks: SimpleQueue[tuple[Callable[[], None], Future[Any]]] = SimpleQueue()
-    ready: Future[None] = Future()
-
-    def serve() -> None:
-        try:
-            apply_filter(program)
-        except OSError as error:
-            ready.set_exception(error)
-            return
-        ready.set_result(None)
-        while True:
-            run, result = tasks.get()
-            try:
-                threading.Thread(target=run, name="look cage").start()
-            except RuntimeError as error:  # the system gives no more threads
-                result.set_exception(OSError(errno.EAGAIN, str(error)))
-            del run, result
-
-    threading.Thread(target=serve, name="look filter", daemon=True).start()
-    ready.result()
-    return tasks
-
-
 @lru_cache(maxsize=1)
 def works() -> bool:
     """Return whether this kernel has what the cage needs; tried once, by a thread that restricts itself."""
@@ -270,7 +221,9 @@ def works() -> bool:
     try:
         ruleset = Ruleset(())
         try:
-            in_restricted_thread(lambda: None, ruleset)
+            thread = RestrictedThread(ruleset)
+            thread.start(lambda: None)
+            thread.end()
         finally:
             ruleset.close()
     except OSError:

@@ -34,7 +34,11 @@ class SeatbeltCage(WorkCage):
 
     name = "sandbox-exec"
     dishonours = frozenset({"cpu_percent", "image", "pids", "tmp_mb"})
-    ends_alone = False
+
+    @property
+    def ends_alone(self) -> bool:
+        """Whether all that the command started ends with this program: here nothing sees to that."""
+        return False
 
     @classmethod
     def locate(cls) -> str:

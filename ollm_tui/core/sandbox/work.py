@@ -19,6 +19,7 @@ from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.sandbox.git_guard import GitGuard
 from ollm_tui.core.sandbox.layout import RUN, WorkGrant
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
+from ollm_tui.core.sandbox.restricted_thread import RestrictedThread
 
 Started = TypeVar("Started")
 
@@ -51,8 +52,6 @@ class WorkCage(ABC):
     """The first version of its program that has the options it is started with."""
     dishonours: ClassVar[frozenset[str]] = frozenset({"cpu_percent", "image"})
     """Keys of `[sandbox]` that it cannot honour."""
-    ends_alone: ClassVar[bool] = True
-    """Whether all that the command started ends with it."""
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         """`program` is the engine's path."""
@@ -60,10 +59,16 @@ class WorkCage(ABC):
         self.grant = grant
         self.passed: tuple[int, ...] = ()
         """Descriptors that the command's starter passes on."""
+        self._thread: RestrictedThread | None = None
         self._folder: PrivateFolder | None = None
         self._guard: GitGuard | None = None
         self._notes: list[str] = []
         self._lock = threading.Lock()
+
+    @property
+    def ends_alone(self) -> bool:
+        """Whether all that the command started ends with this program, also when that is killed."""
+        return True
 
     hint: ClassVar[str] = ""
     """What the model should know of it besides."""
@@ -132,8 +137,14 @@ class WorkCage(ABC):
                     )
             return tuple(self._notes)
 
+    def end(self) -> None:
+        """End what the command left running, which namespaces have by then."""
+        if self._thread is not None:
+            self._thread.end()
+
     def close(self) -> None:
         """Remove what the cage kept for its command."""
+        self.end()
         self._close_passed()
         self.after()
         if self._folder is not None:

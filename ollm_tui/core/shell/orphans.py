@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 from ollm_tui.core.fence.secrets import cleaned
@@ -46,6 +47,15 @@ class OrphanWatch:
         with self._lock:
             if self._watched.pop(mark, None) is not None:
                 self._tell(f"{mark}\n")
+
+    @contextmanager
+    def watching(self, leader: int, mark: str) -> Generator[None]:
+        """Watch a command for as long as the block runs."""
+        self.watch(leader, mark)
+        try:
+            yield
+        finally:
+            self.forget(mark)
 
     def _tell(self, line: str) -> None:
         try:

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
@@ -84,8 +84,10 @@ class Cage(Protocol):
     passed: tuple[int, ...]
     """Descriptors that the command gets; known once `command` was called."""
 
-    ends_alone: ClassVar[bool]
-    """Whether all that it holds ends with this program, also when that is killed."""
+    @property
+    def ends_alone(self) -> bool:
+        """Whether all that it holds ends with this program, also when that is killed."""
+        ...
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError."""
@@ -95,6 +97,10 @@ class Cage(Protocol):
         self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
     ) -> Started:
         """Call `start` from within the cage, with the environment the command gets there. Raises OSError."""
+        ...
+
+    def end(self) -> None:
+        """End what the command left running, once it is over."""
         ...
 
     def close(self) -> None:
@@ -119,8 +125,11 @@ class CommandProcess(ChildProcess):
         self._cage = cage
 
     def reap(self) -> int | None:
-        """Return the exit code if it has ended; never wait."""
-        return self._process.poll()
+        """Return the exit code if it has ended, and what it left in a cage with it; never wait."""
+        code = self._process.poll()
+        if code is not None and self._cage is not None:
+            self._cage.end()
+        return code
 
     def close(self) -> None:
         """Close `end` and the cage."""

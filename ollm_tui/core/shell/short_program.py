@@ -8,7 +8,7 @@ import signal as signals
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,6 +16,7 @@ from typing import IO
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ShellExecutionFailed, ShellTimeout
 from ollm_tui.core.fence.secrets import command_environment, own_environment
+from ollm_tui.core.shell.orphans import ORPHANS
 from ollm_tui.core.shell.pty_process import Cage
 
 _MOST_ERRORS = 100_000
@@ -59,7 +60,8 @@ def run_program(run: ProgramRun, signal: AbortSignal) -> ProgramOutcome:
         OperationCancelled: The signal aborted.
     """
     folder = str(run.folder)
-    environment = command_environment(own_environment(), attended=False, cwd=folder, mark=secrets.token_hex(8))
+    mark = secrets.token_hex(8)
+    environment = command_environment(own_environment(), attended=False, cwd=folder, mark=mark)
     environment.update(run.variables or {})
     name = Path(run.argv[0]).name
     # Files, not pipes: neither side ever waits for the other, and the system bounds what is written.
@@ -84,7 +86,9 @@ def run_program(run: ProgramRun, signal: AbortSignal) -> ProgramOutcome:
             bounded = ["/bin/sh", "-c", 'ulimit -f "$0"; exec "$@"', str(run.most_bytes // 512 + 1), *run.argv]
             argv = bounded if run.cage is None else run.cage.command(bounded, environment)
             process = start(environment) if run.cage is None else run.cage.start(start, environment, None)
-            code = _wait(process, name, run.seconds, signal)
+            alone = run.cage is not None and run.cage.ends_alone
+            with nullcontext() if alone else ORPHANS.watching(process.pid, mark):
+                code = _wait(process, name, run.seconds, signal)
         except OSError as error:
             raise ShellExecutionFailed(f"{name} could not be started: {error}.") from None
         finally:

@@ -9,7 +9,7 @@ import signal as signals
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, TypeAlias
 
@@ -27,6 +27,8 @@ from ollm_tui.core.sandbox.engines import look_cage
 from ollm_tui.core.sandbox.engines import look_works as cage_works
 from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT
 from ollm_tui.core.search.repository import Repository, global_exclude_file, read_file
+from ollm_tui.core.shell.orphans import ORPHANS
+from ollm_tui.core.shell.pty_process import Cage
 from ollm_tui.core.tools.base import CallFacts, Effect, P, ToolInvocation, TouchedPath
 
 _IDENTITY = tuple(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
@@ -173,12 +175,15 @@ class _GitCall:
         self._given = given
         self._variables = variables
         self._process: subprocess.Popen[bytes] | None = None
+        self._cage: Cage | None = None
 
     def kill(self) -> None:
         """End it with all that it started; nothing where it is over."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signals.SIGKILL)
+            if self._cage is not None:
+                self._cage.end()
 
     def run(self, readable: Sequence[Path] | None, signal: AbortSignal) -> bytes:
         """Return what it prints, in the cage of what only looks where directories are given.
@@ -187,7 +192,8 @@ class _GitCall:
         """
         cage = None
         if readable is not None:
-            cage = look_cage(readable, read_file(global_exclude_file(None) or b"") or b"")
+            cage = self._cage = look_cage(readable, read_file(global_exclude_file(None) or b"") or b"")
+        mark = secrets.token_hex(8)
         with tempfile.TemporaryFile() as errors:
 
             def start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -203,14 +209,16 @@ class _GitCall:
                 )
 
             try:
-                environment = {**_environment(self._folder), "PATH": self._variables["PATH"]}
+                environment = {**_environment(self._folder, mark), "PATH": self._variables["PATH"]}
                 own = {**environment, **GIT_ENVIRONMENT, **self._variables}
                 argv = self._argv if cage is None else cage.command(self._argv, environment)
                 process = start(own) if cage is None else cage.start(start, environment, None)
                 self._process = process
                 if signal.aborted:
                     self.kill()
-                output = self._talk(process)
+                alone = cage is not None and cage.ends_alone
+                with nullcontext() if alone else ORPHANS.watching(process.pid, mark):
+                    output = self._talk(process)
             except OSError as error:
                 raise ShellExecutionFailed(f"git could not be started: {error}.") from None
             finally:
@@ -247,8 +255,8 @@ def _read(stream: IO[bytes] | None) -> bytes:
     return b"" if stream is None else stream.read(_PIECE)
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    variables = command_environment(own_environment(), attended=False, cwd=str(folder), mark=secrets.token_hex(8))
+def _environment(folder: Path, mark: str) -> dict[str, str]:
+    variables = command_environment(own_environment(), attended=False, cwd=str(folder), mark=mark)
     kept = {name: value for name, value in variables.items() if not name.startswith("GIT_") or name in _IDENTITY}
     return {**kept, "LC_ALL": "C.UTF-8", "GIT_LITERAL_PATHSPECS": "0"}
 

@@ -162,7 +162,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             cage.close()
             raise
         try:
-            outcome = await self._run(child, signal, ends_alone=cage.ends_alone)
+            outcome = await self._run(child, signal, cage)
             outcome.notes = await asyncio.to_thread(cage.after)
             return outcome
         finally:
@@ -174,7 +174,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             path.write_text(self.params.code, "utf-8", errors="replace")
             environment = {**self._environment(), **(self.params.env or {})}
             child = self._start(self._argv(str(path), None), None, environment)
-            return await self._run(child, signal, ends_alone=False)
+            return await self._run(child, signal, None)
 
     def _argv(self, path: str, cage: WorkCage | None) -> list[str]:
         given = self.params.args or []
@@ -206,18 +206,21 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             pass_fds=() if cage is None else cage.passed,
         )
 
-    async def _run(self, child: subprocess.Popen[bytes], signal: AbortSignal, *, ends_alone: bool) -> _Outcome:
-        """Read it to its end, or to that of its time; what it started ends with it.
+    async def _run(self, child: subprocess.Popen[bytes], signal: AbortSignal, cage: WorkCage | None) -> _Outcome:
+        """Read it to its end, or to that of its time; what it started ends with it."""
 
-        With `ends_alone` the system sees to that.
-        """
-        tree = None if ends_alone else ProcessTree(child.pid, self._mark)
+        def wait() -> None:
+            child.wait()
+            if cage is not None:
+                cage.end()
+
+        tree = None if cage is not None and cage.ends_alone else ProcessTree(child.pid, self._mark)
         if tree is not None:
             await asyncio.to_thread(ORPHANS.watch, child.pid, self._mark)
         limits = self.context.limits
         outcome = _Outcome(*(ExcerptBuffer(limits.result_chars // 2, limits.result_lines // 2) for _ in range(2)))
         streams = [await _reader(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None]
-        ended = asyncio.ensure_future(asyncio.to_thread(child.wait))
+        ended = asyncio.ensure_future(asyncio.to_thread(wait))
         try:
             async with asyncio.timeout(self.params.timeout):
                 await signal.guard(

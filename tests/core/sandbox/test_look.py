@@ -18,7 +18,8 @@ import pytest
 from ollm_tui.core.sandbox import look
 from ollm_tui.core.sandbox.engines import bubblewrap, look_cage, look_works
 from ollm_tui.core.sandbox.landlock import LandlockError, Ruleset
-from ollm_tui.core.sandbox.look import LookCage, in_restricted_thread
+from ollm_tui.core.sandbox.look import LookCage
+from ollm_tui.core.sandbox.restricted_thread import RestrictedThread, ends_what_it_starts
 
 pytestmark = pytest.mark.skipif(not look.works(), reason="this kernel has no landlock")
 
@@ -287,10 +288,38 @@ def test_an_inherited_directory_is_no_way_out(room: Room) -> None:
         def passed() -> bytes:
             return subprocess.run(line, pass_fds=[descriptor], check=False, capture_output=True).stdout
 
-        assert in_restricted_thread(passed, Ruleset(look.system_paths())) == b""
+        thread = RestrictedThread(Ruleset(look.system_paths()))
+        assert thread.start(passed) == b""
+        thread.end()
         assert passed() == b"hidden words\n"
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.skipif(not ends_what_it_starts(), reason="landlock does not keep signals here")
+def test_what_left_its_session_and_its_environment_ends_with_the_cage(room: Room) -> None:
+    seconds = f"4747.{os.getpid()}"
+    with subprocess.Popen(["sleep", seconds]) as other:
+        line = f"trap '' HUP TERM; (setsid env -i setsid bash -c 'exec sleep {seconds}' >/dev/null 2>&1 &); true"
+        assert room.run(line, caged=True)[0] == 0
+        found = subprocess.run(["pgrep", "-f", f"^sleep {seconds}"], capture_output=True, check=False)
+        assert [int(pid) for pid in found.stdout.split()] == [other.pid]  # what is in no cage goes on
+        other.kill()
+
+
+def test_a_thread_in_no_domain_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ruleset = Ruleset(look.system_paths())
+    thread = RestrictedThread(ruleset)
+    sent: list[tuple[int, int]] = []
+    really = os.kill
+
+    def kill(pid: int, number: int) -> None:
+        sent.append((pid, number))
+        really(pid, number) if pid > 0 else None
+
+    monkeypatch.setattr(os, "kill", kill)
+    thread._outer.end_inner_domain()  # called by this thread, which is free
+    assert not ends_what_it_starts() or [number for _, number in sent] == [0]
 
 
 def test_the_rest_of_this_process_stays_free(room: Room) -> None:
