@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
-from ollm_tui.core.sandbox.private_folder import PrivateFolder
+from ollm_tui.core.sandbox.private_folder import PrivateFolder, empty_folder, give_back
 from ollm_tui.core.sandbox.restricted_thread import RestrictedThread, ends_what_it_starts
 
 Started = TypeVar("Started")
@@ -131,7 +131,7 @@ class LookCage:
         Raises:
             OSError: The kernel refused a restriction; nothing was started.
         """
-        self._private = PrivateFolder()
+        self._private = empty_folder()
         private = str(self._private.path)
         toolchains = toolchains_of(environment.get("HOME", ""))
         caged = {
@@ -170,7 +170,8 @@ class LookCage:
             ruleset, self._ruleset = self._ruleset, None
             _RULESETS.give_back(ruleset)
         if self._private is not None:
-            self._private.close()
+            folder, self._private = self._private, None
+            give_back(folder) if self.ends_alone else folder.close()
 
 
 class _Rulesets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -9,6 +10,7 @@ import tempfile
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 PREFIX = "ollm-cage-"
 
@@ -37,6 +39,37 @@ class PrivateFolder:
                 shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
             self._lock = -1
+
+
+def empty_folder() -> PrivateFolder:
+    """Return a directory in which nothing is, a new one or one that was given back. Raises OSError."""
+    try:
+        folder = _SPARE.get_nowait()
+    except Empty:
+        return PrivateFolder()
+    if folder.path.is_dir():
+        return folder
+    folder.close()
+    return PrivateFolder()
+
+
+def give_back(folder: PrivateFolder) -> None:
+    """Keep an empty directory that nothing uses any more: making one takes as long as starting a thread."""
+    with suppress(OSError):
+        if _SPARE.empty() and not os.listdir(folder.path):
+            _SPARE.put(folder)
+            return
+    folder.close()
+
+
+_SPARE: SimpleQueue[PrivateFolder] = SimpleQueue()
+
+
+@atexit.register
+def _close_spare() -> None:
+    with suppress(Empty):
+        while True:
+            _SPARE.get_nowait().close()
 
 
 def sweep(folder: str) -> None:
