@@ -89,7 +89,7 @@ class ConfirmationDetails(Wire):
     args: JsonObject = Field(default_factory=dict)
     preview: Preview | None = None
     cage_problem: str | None = None
-    """Why it cannot run in the cage for work; empty where it can, None where it starts nothing a cage would hold."""
+    """Why it cannot run in the cage for work; empty where a yes can choose that, None where there is no choice."""
 
 
 class ConfirmationRequest(Wire):

@@ -119,6 +119,8 @@ class PermissionGate:
         past = approvals.record_question(judged.call) if approvals and replaces is None else None
         preview = await question.preview()
         problem = await context.signal.in_thread(question.cage_problem)
+        if not problem and judged.invocation.place is ExecutionPlace.WORK_CAGE:
+            problem = None  # a plain yes leads there
         details = judged.invocation.confirmation_details(judged.explanation.risk, preview, problem)
         started = self._clock.monotonic()
         try:

@@ -319,3 +319,19 @@ async def test_an_answer_for_the_cage_never_runs_outside(tmp_path: Path, monkeyp
     assert asked[0].details.cage_problem
     assert result.error is not None and result.error.type == "SandboxUnavailableError"
     assert not (tmp_path / "made").exists()
+
+
+async def test_where_a_yes_leads_to_the_cage_there_is_no_other_to_choose(tmp_path: Path) -> None:
+    registry = ToolRegistry()
+    registry.register(SHELL)
+    bus = MessageBus()
+    asked = answer_confirmations(bus, Answer(), Answer(caged=True))
+    policy = PolicyEngine(PolicyConfig(default_action=Decision.ASK, rules=[]))
+    context = ToolContext(bus=bus, sandbox=Sandbox(SandboxSettings(SandboxMode.AUTO)))
+    options = ExecutorOptions(context=context)
+    async with ToolExecutor(registry, policy, bus, Workspace(tmp_path), True, options=options) as executor:
+        for number in range(2):
+            result = await executor.execute("shell", {"command": f"touch made{number}"})
+            assert result.error is None and result.place is ExecutionPlace.WORK_CAGE
+    await context.defaults.aclose()
+    assert [request.details.cage_problem for request in asked] == [None, None]

@@ -74,7 +74,7 @@ def test_code_ends_with_a_killed_program(tmp_path: Path, sandbox: str, code: str
         pytest.skip("landlock does not keep signals here")
     config = Path.home() / ".config/ollm-tui"
     config.mkdir(parents=True)
-    (config / "policy.toml").write_text(f'[sandbox]\nmode = "{sandbox}"\n')
+    (config / "config.toml").write_text(f'[policy.sandbox]\nmode = "{sandbox}"\n')
     arguments = json.dumps({"language": "bash", "code": code})
     line = [Path(sys.executable).parent / "ollm-tui", "tool", "call", "run_code", arguments, "--yes"]
     with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.DEVNULL) as program:
