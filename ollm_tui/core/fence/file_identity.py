@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 
@@ -186,6 +187,7 @@ class CredentialFilter:
         return found
 
 
+@lru_cache(maxsize=32_768)
 def _is_sensitive(parent: bytes, name: bytes) -> bool:
     return protected_paths.judge_reading(os.fsdecode(parent + b"/" + name).split("/")) is not None
 
