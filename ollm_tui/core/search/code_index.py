@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ollm_tui.core.search.code_chunks import Chunk, chunks_of
+from ollm_tui.core.search.code_vectors import TABLE, CodeVectors
 from ollm_tui.core.search.listing import Listing
 
-VERSION = 1
+VERSION = 2
 """Of tables and chunks; an index of another one is built anew."""
 
 MOST_BYTES = 1_000_000
@@ -30,23 +32,27 @@ A_FILE = 3
 """Most places of one file among the results, so that one file does not fill them."""
 COMMIT_EVERY = 200
 """Files; a build that is stopped goes on from there."""
+_SUFFIXES = ("", "-wal", "-shm", "-making")
 UNUSED_SECONDS = 30 * 24 * 3600
 
 LIKELY_FILES = 100
 """Files, best first, whose places are looked at: each place costs 2 µs, and a word may be in most of them."""
 CANDIDATES = 400
 """Places that are looked at more closely for a query."""
-_TABLES = """
+_TABLES = (
+    """
 CREATE TABLE files(id INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL UNIQUE, state TEXT NOT NULL);
 CREATE TABLE chunks(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, first INTEGER NOT NULL,
-    last INTEGER NOT NULL, symbol TEXT NOT NULL);
+    last INTEGER NOT NULL, symbol TEXT NOT NULL, head TEXT NOT NULL);
 CREATE INDEX chunks_of_file ON chunks(file);
 CREATE VIRTUAL TABLE words USING fts5(path, symbol, body, content = '', tokenize = 'porter unicode61');
 CREATE VIRTUAL TABLE whole USING fts5(path, symbols, body, content = '', tokenize = 'porter unicode61');
 """
+    + TABLE
+)
 # The word tables keep no texts and nothing is deleted from them: what is gone is not joined, as no id is used twice.
 _SEARCH = """
-SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score FROM (
+SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score, place FROM (
     SELECT rowid AS place, bm25(words, 3.0, 4.0, 1.0) AS score FROM words WHERE words MATCH :match
     AND +rowid IN (SELECT id FROM chunks WHERE file IN (SELECT value FROM json_each(:files)))
     ORDER BY score LIMIT :candidates)
@@ -54,8 +60,16 @@ JOIN chunks ON chunks.id = place JOIN files ON files.id = chunks.file
 """
 _ABOUT = """
 SELECT rowid, bm25(whole, 3.0, 2.0, 1.0) FROM whole WHERE whole MATCH :match
-AND +rowid IN (SELECT id FROM files {below})
+AND +rowid IN (SELECT id FROM files WHERE {below})
 """
+_NEAR = """
+SELECT chunks.id, files.path, chunks.first, chunks.last, chunks.symbol FROM chunks JOIN files ON files.id = chunks.file
+WHERE chunks.id IN (SELECT value FROM json_each(:near)) AND ({below})
+"""
+_EVENNESS = 60
+"""Of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): how little the very first ranks count more."""
+HEAD_CHARACTERS = 160
+"""How much of a place goes into its vector."""
 _FILE_COUNTS = 2.0
 """How much more what the whole file is about counts than the place in it."""
 _STALE = "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'chunks'), 0) - (SELECT COUNT(*) FROM chunks)"
@@ -81,6 +95,15 @@ class CodeMatch:
 
 
 @dataclass(frozen=True)
+class CodeMatches:
+    """Places, best first."""
+
+    places: tuple[CodeMatch, ...]
+    keyword_only: bool
+    """Whether the meaning did not count."""
+
+
+@dataclass(frozen=True)
 class IndexSource:
     """The files to index: those of a listing of the indexed directory."""
 
@@ -94,12 +117,13 @@ class IndexSource:
 class CodeIndex:
     """The index of one directory in a file of its own; for any thread, one at a time. All methods block."""
 
-    def __init__(self, folder: Path, root: Path) -> None:
-        """`folder` is where the indexes of all directories are."""
+    def __init__(self, folder: Path, root: Path, meaning: CodeVectors | None = None) -> None:
+        """`folder` is where the indexes of all directories are; without `meaning` words alone count."""
+        self._meaning = meaning
         key = hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest()
         self._path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', root.name)[:40]}-{key}.db"
 
-    def search(self, source: IndexSource, query: str, limit: int, below: Sequence[bytes] = ()) -> list[CodeMatch]:
+    def search(self, source: IndexSource, query: str, limit: int, below: Sequence[bytes] = ()) -> CodeMatches:
         """Bring the index up to date and return the best places, best first.
 
         Args:
@@ -125,36 +149,39 @@ class CodeIndex:
 
     def _remove(self) -> None:
         """Remove the index: it holds nothing that the files do not."""
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in _SUFFIXES:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
-    def _search(self, source: IndexSource, query: str, limit: int, below: Sequence[bytes]) -> list[CodeMatch]:
+    def _search(self, source: IndexSource, query: str, limit: int, below: Sequence[bytes]) -> CodeMatches:
         with closing(self._open()) as db:
             _update(db, source)
             terms = terms_of(query)
             if not terms:
-                return []
+                return CodeMatches((), keyword_only=True)
             values: dict[str, str | int | bytes] = {
                 "match": " OR ".join(f'"{term}"' for term in terms),
                 "candidates": CANDIDATES,
             }
             place = "path = :at{0} OR (path > :from{0} AND path < :to{0})"
-            places = " OR ".join(place.format(number) for number in range(len(below)))
+            inside = " OR ".join(place.format(number) for number in range(len(below))) or "TRUE"
             for number, path in enumerate(below):
                 values |= {f"at{number}": path, f"from{number}": path + b"/", f"to{number}": path + b"0"}
-            about: dict[int, float] = dict(
-                db.execute(_ABOUT.format(below=f"WHERE {places}" if below else ""), values).fetchall()
-            )
-            values["files"] = json.dumps(sorted(about, key=about.__getitem__)[:LIKELY_FILES])
-            rows = db.execute(_SEARCH, values).fetchall()
-        rows.sort(key=lambda row: row[5] + _FILE_COUNTS * about.get(row[0], 0.0))
+            places = {row[0]: row for row in _by_words(db, values, inside)}
+            scores = {number: 1 / (_EVENNESS + rank) for rank, number in enumerate(places)}
+            near = self._meaning.nearest(db, self._path, query).numbers if self._meaning is not None else None
+            if near is not None:
+                values["near"] = json.dumps(near)
+                places |= {row[0]: row for row in db.execute(_NEAR.format(below=inside), values)}
+                for rank, number in enumerate(number for number in near if number in places):
+                    scores[number] = scores.get(number, 0.0) + 1 / (_EVENNESS + rank)
         found: list[CodeMatch] = []
         count: dict[bytes, int] = {}
-        for _, path, first, last, symbol, _ in rows:
+        for number in sorted(scores, key=scores.__getitem__, reverse=True):
+            _, path, first, last, symbol = places[number]
             count[path] = count.get(path, 0) + 1
             if count[path] <= A_FILE and len(found) < limit:
                 found.append(CodeMatch(path, Chunk(first, last, symbol)))
-        return found
+        return CodeMatches(tuple(found), keyword_only=near is None)
 
     def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -170,8 +197,21 @@ class CodeIndex:
         return db
 
 
+_Place: TypeAlias = tuple[int, bytes, int, int, str]
+"""Number, path, first and last line, symbol."""
+
+
+def _by_words(db: sqlite3.Connection, values: dict[str, str | int | bytes], inside: str) -> list[_Place]:
+    """Return the places with words of a query, best first; `inside` is the condition on paths."""
+    about: dict[int, float] = dict(db.execute(_ABOUT.format(below=inside), values).fetchall())
+    values = {**values, "files": json.dumps(sorted(about, key=about.__getitem__)[:LIKELY_FILES])}
+    rows = db.execute(_SEARCH, values).fetchall()
+    rows.sort(key=lambda row: row[5] + _FILE_COUNTS * about.get(row[0], 0.0))
+    return [(row[6], *row[1:5]) for row in rows]
+
+
 def _make_tables(db: sqlite3.Connection) -> None:
-    names = ("files", "chunks", "words", "whole")
+    names = ("files", "chunks", "words", "whole", "vectors")
     dropped = " ".join(f"DROP TABLE IF EXISTS {name};" for name in names)
     db.executescript(f"BEGIN; {dropped} {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
 
@@ -224,6 +264,7 @@ def terms_of(query: str) -> list[str]:
 
 
 def _remove(db: sqlite3.Connection, number: int) -> None:
+    db.execute("DELETE FROM vectors WHERE place IN (SELECT id FROM chunks WHERE file = ?)", (number,))
     db.execute("DELETE FROM chunks WHERE file = ?", (number,))
     db.execute("DELETE FROM files WHERE id = ?", (number,))
 
@@ -243,13 +284,25 @@ def _add(db: sqlite3.Connection, path: bytes, state: str, data: bytes) -> None:
     )
     for chunk, symbol in zip(chunks, symbols, strict=True):
         row = db.execute(
-            "INSERT INTO chunks(file, first, last, symbol) VALUES(?, ?, ?, ?)",
-            (number, chunk.start, chunk.end, chunk.symbol),
+            "INSERT INTO chunks(file, first, last, symbol, head) VALUES(?, ?, ?, ?, ?)",
+            (
+                number,
+                chunk.start,
+                chunk.end,
+                chunk.symbol,
+                _head(shown, chunk.symbol, lines[chunk.start - 1 : chunk.end]),
+            ),
         ).lastrowid
         db.execute(
             "INSERT INTO words(rowid, path, symbol, body) VALUES(?, ?, ?, ?)",
             (row, name, symbol, "\n".join(lines[chunk.start - 1 : chunk.end])),
         )
+
+
+def _head(path: str, symbol: str, lines: Sequence[str]) -> str:
+    """Return what a place is known by: its name, and how it begins."""
+    name = symbol or path.rpartition("/")[2]
+    return f"{name}: {' '.join(' '.join(lines[:12]).split())}"[:HEAD_CHARACTERS]
 
 
 def _state(listing: Listing, path: bytes) -> str:
@@ -285,5 +338,5 @@ def _remove_unused(folder: Path) -> None:
     for path in folder.glob("*.db"):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - UNUSED_SECONDS:
-                for suffix in ("", "-wal", "-shm"):
+                for suffix in _SUFFIXES:
                     path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.files.trash import Trash
     from ollm_tui.core.files.vacated_paths import VacatedPaths
     from ollm_tui.core.memory import Memory
+    from ollm_tui.core.search.code_vectors import CodeVectors
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
@@ -108,6 +109,8 @@ class ToolContext:
     strict_edits: bool = False
     test_command: str | None = None
     """What runs the project's tests, where that is not to be found out."""
+    code_vectors: CodeVectors | None = None
+    """Lets `search_code` go by meaning as well; without, it goes by words alone."""
     sandbox: Sandbox = field(default_factory=Sandbox)
     adopt_plan: Callable[[tuple[PlanGrant, ...]], None] | None = None
     """Lets an approved plan bind; the executor sets it."""

@@ -75,7 +75,7 @@ class SearchCodeInvocation(ToolInvocation[SearchCodeParameters]):
         listing = listing_of(fence, top, ListingOptions(skip_credentials=True), signal)
         below = [os.fsencode(location.real.relative_to(root)) for location in named if location.real != root]
         try:
-            found = CodeIndex(state_dir() / "index", root).search(
+            found = CodeIndex(state_dir() / "index", root, self.context.code_vectors).search(
                 IndexSource(listing, progress, signal.throw_if_aborted), self.params.query, self.params.limit, below
             )
         except OSError as error:
@@ -87,17 +87,17 @@ class SearchCodeInvocation(ToolInvocation[SearchCodeParameters]):
                 end_line=match.chunk.end,
                 symbol=match.chunk.symbol,
             )
-            for match in found
+            for match in found.places
         ]
         blocks = [
             "\n".join((_head(place), *self._first_lines(root, match)))
-            for place, match in zip(places, found, strict=True)
+            for place, match in zip(places, found.places, strict=True)
         ]
         return ToolResult(
             llm_content="\n\n".join(blocks) or "No matches found",
             return_display=f"Found {len(places)} place{'s' * (len(places) != 1)}",
             data=SearchCodeData(matches=tuple(places)),
-            notes=("keyword only", *notes_of(listing, top)),
+            notes=(*(["keyword only"] if found.keyword_only else []), *notes_of(listing, top)),
         )
 
     def _first_lines(self, root: Path, match: CodeMatch) -> Sequence[str]:

@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 
-from ollm_tui.core.memory.embedding import Comparison, EmbeddingError
+from ollm_tui.core.search.embedder import Comparison, EmbeddingError
 
 THINGS = (
     {"car", "vehicle", "auto", "automobile", "wagen", "車"},

