@@ -27,6 +27,8 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, registe
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
 from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame
 from ollm_tui.tui.key_order import KeyOrder
+from ollm_tui.tui.link_opener import LinkOpener
+from ollm_tui.tui.links import LinkAsked
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
@@ -98,10 +100,11 @@ class DashboardApp(App[int]):
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
-        self.dashboard.prompt.completer.folder = options.workspace or Path()
+        self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = options.workspace or Path()
         self.holder = BackendHolder(self.post_update)
         self.attention = Attention(self._write_out, os.environ)
         self.editor = ExternalEditor(self)
+        self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
         self.sessions = SessionCommands(self, self.dashboard)
         self.commands = self._slash_commands()
         self.dashboard.prompt.completer.commands = self.commands
@@ -334,6 +337,10 @@ class DashboardApp(App[int]):
 
         if not self.editor.is_open:
             self.run_worker(edit(), name="editor", exit_on_error=False)
+
+    @on(LinkAsked)
+    def _open_link(self, message: LinkAsked) -> None:
+        self.opener.open(message.link)
 
     def action_copy_or_stop(self) -> None:
         """Stop the running turn; a selection is copied by Textual before this runs."""

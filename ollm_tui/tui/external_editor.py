@@ -1,4 +1,4 @@
-"""The draft in the person's own editor: the screen is lent to it, and the text read back when it ends well."""
+"""A draft or a file in the person's own editor: the screen is lent to it, and a draft read back when it ends well."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from ollm_tui.core.base.app_dirs import state_dir
 DEFAULT_EDITOR = "vi"
 MOST_BYTES = 1_000_000
 """A longer text is not taken into the prompt."""
+_PLUS_LINE = frozenset(("emacs", "emacsclient", "joe", "kak", "micro", "nano", "ne", "nvim", "vi", "view", "vim"))
+_GOTO = frozenset(("code", "code-insiders", "codium", "cursor", "windsurf"))
+_WITH_COLONS = frozenset(("helix", "hx", "subl", "zed"))
+"""How editors are told a line: as `+LINE FILE`, `--goto FILE:LINE:COLUMN` or `FILE:LINE:COLUMN`."""
 HOW_TO_SET = "Set $VISUAL or $EDITOR to one that is there."
 
 
@@ -50,6 +54,17 @@ class ExternalEditor:
             return await asyncio.to_thread(_read, file)
         finally:
             await asyncio.to_thread(shutil.rmtree, file.parent, ignore_errors=True)
+
+    async def open_file(self, path: Path, line: int = 0, column: int = 0) -> None:
+        """Show a file at a line, where the editor is one that is known to take it.
+
+        Raises:
+            EditorError: It cannot be started, or ended with an error.
+        """
+        command = editor_command(os.environ)
+        code = await self._run([*command, *_place(Path(command[0]).name, path, line, column)], command[0])
+        if code:
+            raise EditorError(f"{command[0]} ended with {code}.")
 
     async def _run(self, command: list[str], name: str) -> int:
         """Return the exit code; the screen is ours again, whatever happened."""
@@ -89,6 +104,18 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
         program = f"{words[0] if words else 'A command'}{f' of ${name}' if name else ''}"
         raise EditorError(f"{program} is not there. {HOW_TO_SET}")
     return words
+
+
+def _place(editor: str, path: Path, line: int, column: int) -> list[str]:
+    """Return the words that name a place to an editor; others get the file alone."""
+    if not line:
+        return [str(path)]
+    if editor in _PLUS_LINE:
+        return [f"+{line}", str(path)]
+    place = f"{path}:{line}:{column or 1}"
+    if editor in _GOTO:
+        return ["--goto", place]
+    return [place if editor in _WITH_COLONS else str(path)]
 
 
 async def _wait_for(command: list[str]) -> int:

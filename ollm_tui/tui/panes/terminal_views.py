@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,8 @@ class TerminalViews(Vertical):
         self._heard_at = float("-inf")
         self._copied_at = float("-inf")
         self._clipboard_allowed = False
+        self.workspace = Path()
+        """Files that a program names are below it, or below the program's own folder."""
         set_rule(self, "Terminal")
 
     def compose(self) -> ComposeResult:
@@ -252,9 +255,16 @@ class TerminalViews(Vertical):
         engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
+        view.folders = partial(self._folders, tab_id)
         self._views[tab_id] = view
         self.mount(view)
         return view
+
+    def _folders(self, tab_id: str) -> list[Path]:
+        """Return where files are that a terminal's program may name."""
+        view, command = self._views.get(tab_id), self._commands.get(tab_id)
+        own = command.cwd if command is not None else view.marks.directory if view is not None else ""
+        return [*([Path(own)] if own else []), self.workspace]
 
     def _drop(self, tab_id: str) -> None:
         view = self._views.pop(tab_id)

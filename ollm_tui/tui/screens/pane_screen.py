@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.layout import ALL_CLASSES, LEAST_ROWS, LEAST_TERMINAL_ROWS, ROWS_STEP, Arrangement, Pane
+from ollm_tui.tui.links import LinkToPrompt, prompt_text
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
 from ollm_tui.tui.panes.messages_pane import MessagesPane
@@ -270,6 +271,11 @@ class TerminalFocusScreen(PaneScreen):
     @on(TerminalPane.SelectionSent)
     def _selection_sent(self, event: TerminalPane.SelectionSent) -> None:
         self.prompt.refer_to(event.excerpt)
+        self.go_to_prompt()
+
+    @on(LinkToPrompt)
+    def _link_to_prompt(self, event: LinkToPrompt) -> None:
+        self.prompt.insert(f"{prompt_text(event.link, self.term.workspace)} ")
         self.go_to_prompt()
 
     @on(TerminalPane.SelectionChanged)

@@ -42,6 +42,8 @@ class CommandView(ReadingView):
     ) -> None:
         super().__init__(engine, classes=classes)
         self.dot_columns = GUTTER if gutter else 0
+        self._dot_words = ""
+        """What the tooltip says of a dot."""
         if gutter:
             self.styles.padding = (0, 0, 0, GUTTER)
 
@@ -115,7 +117,8 @@ class CommandView(ReadingView):
         line = event.y - self.gutter.top - self.frame.row_of(0)
         command = self.marks.command_at(line) if event.x == self.gutter.left - GUTTER else None
         words = outcome_words(command) if command is not None and command.prompt == line else ""
-        if words != (self.tooltip or ""):
+        if words != self._dot_words:
+            self._dot_words = words
             self.tooltip = words or None
 
 

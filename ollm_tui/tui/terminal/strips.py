@@ -101,6 +101,15 @@ class StripPainter:
         """Return a line's characters as drawn: of one that goes on below, a blank at the end is text."""
         return drawn_text(row if isinstance(row, str) else row.text, self.columns, self._clusters)
 
+    def hyperlinks(self, row: ScreenRow | str) -> Iterator[tuple[int, int, str]]:
+        """Yield the characters, as drawn, and the address of each hyperlink (OSC 8)."""
+        start = 0
+        for run, style in row.runs() if isinstance(row, ScreenRow) else ():
+            end = start + len(_shown(run, self._clusters))
+            if style.link and (uri := self._uri(style.link)) is not None:
+                yield start, end, uri
+            start = end
+
     def _segments(self, row: ScreenRow) -> Iterator[Segment]:
         width = 0
         columns = self.columns
@@ -186,6 +195,17 @@ def _fitted(cell: str, width: int, clusters: ClusterTable) -> str:
     base = text[0]
     missing = width - cell_len(base)
     return base + " " * missing if missing >= 0 else "\ufffd" * width
+
+
+def character_at(text: str, column: int) -> int:
+    """Return the index of the drawn character at a column; the length of the text behind its end."""
+    index = cells = 0
+    while index < len(text):
+        end, size = _cluster_cells(text, index)
+        if column < cells + size:
+            break
+        index, cells = end, cells + size
+    return index
 
 
 def _cut(cells: str, length: int) -> str:

@@ -19,8 +19,6 @@ from textual import events, on
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
-from ollm_tui.tui.terminal.command_view import CommandView
-from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
 from ollm_tui.tui.terminal.keys_mouse_paste import (
     WHEEL_LINES,
     Action,
@@ -34,6 +32,7 @@ from ollm_tui.tui.terminal.keys_mouse_paste import (
     encode_wheel_keys,
     is_kitty_key,
 )
+from ollm_tui.tui.terminal.link_view import LinkView
 from ollm_tui.tui.terminal.raw_keys import HasPrograms, RawKey
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
@@ -43,7 +42,7 @@ FIND_KEY = "ctrl+f"
 _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 
 
-class TerminalView(CommandView, can_focus=True):
+class TerminalView(LinkView, can_focus=True):
     """A terminal screen; the program's text and title are never markup."""
 
     def __init__(
@@ -134,10 +133,9 @@ class TerminalView(CommandView, can_focus=True):
 
     def _report(self, event: events.MouseEvent, action: Action, button: Button) -> bool:
         """Send a mouse action; False when it is ours (no reports, or Shift held)."""
-        modes = self.modes
-        ours = not self.interactive or event.shift or self.scroll_mode or self.reader is not None
-        if ours or modes.mouse is MouseReports.OFF:
+        if self.has_mouse(event):
             return False
+        modes = self.modes
         offset = event.get_content_offset_capture(self)
         screen = self.engine.screen
         column = min(max(offset.x, 0), screen.columns - 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -43,6 +43,11 @@ class TextMatch:
     end: int
     rest: tuple[tuple[int, int, int], ...] = ()
 
+    @property
+    def parts(self) -> tuple[tuple[int, int, int], ...]:
+        """Line, start and end in each of its rows."""
+        return (self.line, self.start, self.end), *self.rest
+
 
 @dataclass(frozen=True, eq=False)
 class TextMatches:
@@ -66,7 +71,7 @@ class TextMatches:
         for match in islice(self.found, begin, None):
             if match.line > last:
                 break
-            for line, start, end in ((match.line, match.start, match.end), *match.rest):
+            for line, start, end in match.parts:
                 if first <= line <= last:
                     parts.setdefault(line, []).append((start, end, match))
         return parts
@@ -155,11 +160,11 @@ class TextFinder:
                 yield TextMatch(first, *match.span())
             return
         for match in self._pattern.finditer("".join(rows)):
-            parts = _parts(rows, first, *match.span())
+            parts = parts_of(rows, first, *match.span())
             yield TextMatch(*parts[0], tuple(parts[1:]))
 
 
-def _parts(rows: list[str], first: int, start: int, end: int) -> list[tuple[int, int, int]]:
+def parts_of(rows: Sequence[str], first: int, start: int, end: int) -> list[tuple[int, int, int]]:
     """Return a span of joined rows as `(line, start, end)` in each of them."""
     parts: list[tuple[int, int, int]] = []
     begin = 0

@@ -19,8 +19,12 @@ from ollm_tui.tui.terminal.text_search import NO_MATCHES, TextMatch, TextMatches
 SYNC_SECONDS = 0.15
 """How long a program may hold back a frame (mode 2026)."""
 
+MAX_ROWS = 40
+"""Rows of a wrapped line, before and after the one that is pointed at, in which its link is looked for."""
+
 _REVERSE_SCREEN = 5 << 5
 _CURSOR, _FAINT_CURSOR = RichStyle(reverse=True), RichStyle(underline=True)
+_LINK = RichStyle(underline=True)
 _FOUND, _FOUND_NOW = RichStyle(underline=True, bold=True), RichStyle(reverse=True, bold=True)
 """Attributes only, visible over every colour of a program."""
 
@@ -37,6 +41,27 @@ class ViewState:
     current: TextMatch | None = None
     pointer: tuple[int, int] | None = None
     """Line and character of the reading pointer."""
+    link: TextMatch | None = None
+    """The link that is pointed at."""
+
+
+@dataclass(frozen=True)
+class LogicalLine:
+    """A line with the rows it wraps into, as drawn, from the line numbered `first`."""
+
+    first: int
+    rows: tuple[str, ...]
+    hyperlinks: tuple[tuple[int, int, str], ...]
+    """Characters of the whole text, and the address a program gave them."""
+
+    @property
+    def text(self) -> str:
+        """The rows as one."""
+        return "".join(self.rows)
+
+    def index_of(self, number: int, character: int) -> int:
+        """Return where a character of one of the rows stands in the whole text."""
+        return sum(map(len, self.rows[: number - self.first])) + character
 
 
 class ViewFrame:
@@ -146,6 +171,32 @@ class ViewFrame:
             oldest, newest = self.bounds()
             return painter.text(self._row(number)) if painter and oldest <= number <= newest else ""
 
+    def logical_line(self, number: int) -> LogicalLine:
+        """Return a line with the rows before and after that it wraps into, a bounded number; empty when gone."""
+        with self.engine.lock:
+            painter = self._painter_for_screen()
+            oldest, newest = self.bounds()
+            if painter is None or not oldest <= number <= newest:
+                return LogicalLine(number, (), ())
+            first = last = number
+            while first > max(oldest, number - MAX_ROWS) and self._wraps(first - 1):
+                first -= 1
+            while last < min(newest, number + MAX_ROWS) and self._wraps(last):
+                last += 1
+            rows: list[str] = []
+            links: list[tuple[int, int, str]] = []
+            begin = 0
+            for one in range(first, last + 1):
+                row = self._row(one)
+                for start, end, uri in painter.hyperlinks(row):
+                    if links and links[-1][1:] == (begin + start, uri):
+                        links[-1] = (links[-1][0], begin + end, uri)
+                    else:
+                        links.append((begin + start, begin + end, uri))
+                rows.append(painter.whole_text(row) if one < last else painter.text(row))
+                begin += len(rows[-1])
+            return LogicalLine(first, tuple(rows), tuple(links))
+
     def selected_text(self, selection: Selection) -> str:
         """Return a selection's text: wrapped lines joined, trailing blanks left out."""
         with self.engine.lock:
@@ -163,6 +214,10 @@ class ViewFrame:
                 text = painter.whole_text(row) if joined else painter.text(row)
                 pieces.append(text[start : None if end < 0 else end] + ("" if joined else "\n"))
         return "".join(pieces).rstrip("\n")
+
+    def _wraps(self, number: int) -> bool:
+        row = self._row(number)
+        return isinstance(row, ScreenRow) and row.wrapped
 
     def _row(self, number: int) -> ScreenRow | str:
         screen = self.engine.screen
@@ -235,6 +290,8 @@ class ViewFrame:
         marks: list[Mark] = []
         if state.selection is not None and (span := state.selection.get_span(number)) is not None:
             marks.append(Mark(*span, state.selection_style))
+        if state.link is not None:
+            marks += [Mark(start, end, _LINK) for line, start, end in state.link.parts if line == number]
         if state.matches.columns == self.engine.screen.columns:
             for start, end, match in self._found.get(number, ()):
                 marks.append(Mark(start, end, _FOUND_NOW if match == state.current else _FOUND))

@@ -1,0 +1,189 @@
+"""Links in foreign text: web addresses, and `path:line[:column]` of files that exist."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from textual.message import Message
+
+from ollm_tui.core.base.escape import visible
+
+MOST_CHARACTERS = 8_192
+"""Of a line, wrapped rows joined, that is looked at; of a longer one the beginning."""
+MOST_SHOWN = 60
+MOST_TRIMMED = 6
+"""Marks at the end of an address that are taken for the sentence's."""
+
+# What ends an address: blanks, quotes, and what programs and scripts draw beside one.
+_ADDRESS = re.compile(
+    r"https?://[^\s<>\"'`{}|\\^\u2018-\u201f\u2026\u2500-\u259f\u27e8\u27e9\u3000-\u303f\uff01-\uff0f\uff1a-\uff20]+",
+    re.IGNORECASE,
+)
+_NAME = r"[^\s:\"'`()\[\]{}<>|,;=*?&\u2018-\u201f\u2500-\u259f\u27e8\u27e9]"
+# A name begins at no letter of another, and gives none back: the text is read once.
+_PLACE = re.compile(rf"(?<!{_NAME})({_NAME}{{1,1000}}+):(\d{{1,7}})(?::(\d{{1,6}}))?(?!\d)")
+_TRACEBACK = re.compile(r"File \"([^\"]{1,1000})\", line (\d{1,7})")
+_CLOSING = {")": "(", "]": "["}
+
+
+@dataclass(frozen=True)
+class WebLink:
+    """An http or https address in canonical ASCII, and the text that stands for it."""
+
+    url: str
+    text: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the text shows another address than the one that opens."""
+        return self.text.rstrip("/").casefold() != self.url.rstrip("/").casefold()
+
+    @property
+    def words(self) -> str:
+        """The address in one short line."""
+        return _short(self.url)
+
+
+@dataclass(frozen=True)
+class FileName:
+    """A name that may be a file's, as it stands in a text; 0 where no line or column is named."""
+
+    name: str
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class FileLink:
+    """A file that exists, and the place in it."""
+
+    path: Path
+    line: int = 0
+    column: int = 0
+
+    @property
+    def words(self) -> str:
+        """The file's own name and the line."""
+        return _short(visible(self.path.name)) + (f":{self.line}" if self.line else "")
+
+
+Link = WebLink | FileLink
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may be a link: characters `start` to `end` of a text."""
+
+    start: int
+    end: int
+    target: WebLink | FileName
+
+
+class LinkAsked(Message):
+    """The person wants to open a link."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+
+
+class LinkToPrompt(Message):
+    """The person wants a link in the prompt."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+
+
+def candidates_in(text: str) -> Iterator[Candidate]:
+    """Yield what may be links, without looking at the disk."""
+    text = text[:MOST_CHARACTERS]
+    taken: list[tuple[int, int]] = []
+    for found in _ADDRESS.finditer(text):
+        address = _without_punctuation(found[0])
+        taken.append((found.start(), found.end()))
+        if (link := web_link(address, address)) is not None:
+            yield Candidate(found.start(), found.start() + len(address), link)
+    for found in (*_PLACE.finditer(text), *_TRACEBACK.finditer(text)):
+        start, end = found.span()
+        if visible(found[1]) == found[1] and not any(start < last and first < end for first, last in taken):
+            column = found[3] if found.re is _PLACE else None
+            yield Candidate(start, end, FileName(found[1], int(found[2]), int(column or 0)))
+
+
+def candidate_at(text: str, index: int) -> Candidate | None:
+    """Return what may be a link at a character."""
+    return next((found for found in candidates_in(text) if found.start <= index < found.end), None)
+
+
+def hyperlink(uri: str, text: str) -> WebLink | FileName | None:
+    """Return the target of a hyperlink that a program set (OSC 8); None for other schemes and hosts."""
+    if not uri.casefold().startswith("file:"):
+        return web_link(uri, text.strip())
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    name = unquote(parts.path)
+    here = parts.netloc.casefold() in ("", "localhost", socket.gethostname().casefold())
+    return FileName(name) if here and visible(name) == name else None
+
+
+def web_link(address: str, text: str) -> WebLink | None:
+    """Return the link to an address; None where it is malformed, hides a character or carries a password."""
+    from ollm_tui.core.base.errors import ToolFailure  # with the parser, not before it is needed
+    from ollm_tui.core.web.urls import parse_url
+
+    if visible(address) != address or not address.casefold().startswith(("http://", "https://")):
+        return None
+    try:
+        url = parse_url(address).text
+    except ToolFailure:
+        return None
+    _, mark, fragment = address.partition("#")
+    return WebLink(url + mark + quote(fragment, safe="%/?:@!$&'()*+,;=-._~"), text)
+
+
+def existing_file(name: FileName, folders: Iterable[Path]) -> FileLink | None:
+    """Return the link to a regular file below one of the folders; looks at the disk."""
+    roots = list(dict.fromkeys(folders))
+    for root in roots:
+        try:
+            path = (root / name.name).resolve(strict=True)
+            if path.is_file() and any(path.is_relative_to(one.resolve()) for one in roots):
+                return FileLink(path, name.line, name.column)
+        except (OSError, RuntimeError, ValueError):  # not there, a circle of links, a NUL
+            continue
+    return None
+
+
+def prompt_text(link: Link, workspace: Path) -> str:
+    """Return a link as it stands in a message: the address, or the file and line."""
+    if isinstance(link, WebLink):
+        return link.url
+    try:
+        name = str(link.path.relative_to(workspace.resolve()))
+    except ValueError:
+        name = str(link.path)
+    place = "".join(f":{number}" for number in (link.line, link.column) if number)
+    return visible(name) + place
+
+
+def _without_punctuation(address: str) -> str:
+    """Return an address without what ends the sentence or closes the bracket around it."""
+    for _ in range(MOST_TRIMMED):
+        last = address[-1]
+        opening = _CLOSING.get(last)
+        if last not in ".,;:!?*_~" and not (opening and address.count(last) > address.count(opening)):
+            break
+        address = address[:-1]
+    return address
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
