@@ -17,7 +17,7 @@ def load_all() -> tuple[ModuleType, ...]:
         sessions_screen,
         undo_screen,
     )
-    from ollm_tui.tui.terminal import command_view, reading_view
+    from ollm_tui.tui.terminal import link_view, reading_view
 
     screens = (confirmation_screen, group_screen, help_screen, jobs_screen, memory_screen, question_screens)
-    return (*screens, rewind_screen, sessions_screen, undo_screen, terminal_search_line, reading_view, command_view)
+    return (*screens, rewind_screen, sessions_screen, undo_screen, terminal_search_line, reading_view, link_view)
