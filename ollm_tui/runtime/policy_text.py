@@ -39,14 +39,14 @@ def policy_lines(configuration: Configuration, warn: Callable[[str], None]) -> I
             f"# -- rules of {_source(loaded)}{later}" if loaded.document.rules else f"# {_source(loaded)}: no rules",
         )
         for rule, location in loaded.rules_with_sources:
-            yield from _rule(rule, str(location))
+            yield from rule_lines(rule, str(location))
     if files.repository is not None:
         yield from (
             "",
             f"# -- rules of {_source(files.repository)}: only their asks and denies count, beside all others",
         )
         for rule, location in files.repository.rules_with_sources:
-            yield from (f"# {line}" for line in _rule(rule, str(location)))
+            yield from (f"# {line}" for line in rule_lines(rule, str(location)))
 
 
 def _tools(documents: list[LoadedPolicy]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _commands(configuration: Configuration, ordered: list[LoadedPolicy], warn: C
         yield "approvals = []"
         return
     yield "approvals = ["
-    uses = _uses(warn)
+    uses = approval_uses(warn)
     for approval, each in rows:
         use = uses.get(ApprovalKey(each.file or each.source, approval.pattern))
         shown = approval.model_copy(update={"last_used": use.last_used}) if use else approval
@@ -83,7 +83,7 @@ def _commands(configuration: Configuration, ordered: list[LoadedPolicy], warn: C
     yield "]"
 
 
-def _uses(warn: Callable[[str], None]) -> dict[ApprovalKey, ApprovalUse]:
+def approval_uses(warn: Callable[[str], None]) -> dict[ApprovalKey, ApprovalUse]:
     """Return how often each approval was used; nothing, with a warning, where that cannot be read."""
     path = data_dir() / "ollm.db"
     if not path.exists():
@@ -98,7 +98,8 @@ def _uses(warn: Callable[[str], None]) -> dict[ApprovalKey, ApprovalUse]:
         store.close()
 
 
-def _rule(rule: PolicyRule, location: str) -> Iterator[str]:
+def rule_lines(rule: PolicyRule, location: str) -> Iterator[str]:
+    """Yield a rule as it stands in a file, with its place in a comment."""
     yield from ("", "[[rules]]" + f"  # {location}")
     for key, value in rule.model_dump(mode="json", exclude_none=True, exclude={"conditions"}).items():
         yield _value(key, value)

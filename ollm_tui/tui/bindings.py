@@ -43,6 +43,7 @@ class KeyGroup(Enum):
     LISTS = "Queue and todos"
     MEMORY = "Memory"
     SESSIONS = "Sessions"
+    POLICY = "Policy"
     PREFIX = "In the terminal after ctrl+]"
     TERMINAL = "Terminal tabs"
     READING = "Reading the terminal (F5)"

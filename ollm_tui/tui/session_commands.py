@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ollm_tui.tui.protocol.updates import Update
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
+    from ollm_tui.tui.screens.policy_screen import PolicyScreen
     from ollm_tui.tui.screens.rewind_screen import RewindChoice, RewindScreen
     from ollm_tui.tui.screens.sessions_screen import SessionsScreen
 
@@ -28,12 +29,12 @@ MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
 class SessionCommands:
-    """Opens the screens about sessions over the dashboard; they are imported when they are first opened."""
+    """Opens screens over the dashboard: sessions, policy; they are imported when they are first opened."""
 
     def __init__(self, app: App[int], dashboard: Dashboard) -> None:
         self._app = app
         self._dashboard = dashboard
-        self._open: SessionsScreen | RewindScreen | None = None
+        self._open: SessionsScreen | RewindScreen | PolicyScreen | None = None
 
     def slash_commands(self) -> Iterator[SlashCommand]:
         """Yield the commands of the prompt."""
@@ -44,6 +45,15 @@ class SessionCommands:
         yield SlashCommand(
             "rewind", "Go back to before one of your messages: conversation, files, or both", lambda _: self.rewind()
         )
+
+        yield SlashCommand("policy", "What holds and why, and what would happen to a call", lambda _: self.policy())
+
+    def policy(self) -> None:
+        """Open the policy."""
+        from ollm_tui.tui.screens.policy_screen import PolicyScreen
+
+        self._open = screen = PolicyScreen()
+        self._app.push_screen(screen)
 
     def take(self, update: Update) -> None:
         """Hand an update to the open screen."""

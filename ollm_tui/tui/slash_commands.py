@@ -121,7 +121,6 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
             lambda words: handle(AttachCommand(_split(words)) if words else ShowReport("sources")),
             "[COMMAND]",
         ),
-        SlashCommand("policy", "The policy in force, rule by rule", lambda _: handle(ShowReport("policy"))),
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand(
             "pull", "Have Ollama load a model; alone: stop that", lambda name: handle(PullModel(name)), "[NAME]"

@@ -165,9 +165,9 @@ async def test_the_ring_of_panes_is_gone_round_a_step_a_key() -> None:
 async def test_enter_typed_at_once_behind_a_command_runs_it() -> None:
     async with stage() as here:
         prompt = here.app.dashboard.prompt
-        await here.press(*"/polic")
+        await here.press(*"/docto")
         assert prompt.menu_answers, "the menu is open for what is typed so far"
-        prompt.post_message(Key("y", "y"))
+        prompt.post_message(Key("r", "r"))
         prompt.action_send()
         await here.settle()
         assert prompt.text == "" and len(here.backend.of(ShowReport)) == 1

@@ -343,14 +343,12 @@ async def test_the_branch_and_whether_anything_is_changed_stand_in_the_status_li
         await here.wait_for("| main* |")
 
 
-async def test_the_policy_the_installation_and_the_session_are_told_by_commands(workspace: Path) -> None:
+async def test_the_installation_and_the_session_are_told_by_commands(workspace: Path) -> None:
     async with open_dashboard(workspace, [{"text": "Forty-two."}]) as here:
         await here.send("what is it?")
         await here.wait_for("Forty-two.")
         await here.send("/doctor")
         await here.wait_for("ok     workspace:")
-        await here.send("/policy")
-        await here.wait_for("The policy in mode ask")
         await here.send("/export talk.md")
         await here.wait_for("Written:")
         assert (

@@ -1,4 +1,4 @@
-"""Reports in the conversation: policy, doctor, MCP servers, other sessions. None becomes a part of it."""
+"""Reports in the conversation: doctor, MCP servers, other sessions. None becomes a part of it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,6 @@ class ReportsController:
     async def show(self, report: intents.ShowReport) -> None:
         """Show a report."""
         match report.subject:
-            case "policy":
-                head, body = await asyncio.to_thread(self._policy)
-                self._note(head, body)
             case "mcp":
                 mcp = self._core.mcp
                 self._note("\n".join(await asyncio.to_thread(mcp.report)) if mcp is not None else NO_SERVERS)
@@ -41,15 +38,6 @@ class ReportsController:
             case "doctor":
                 self._note(await self._doctor())
 
-    def _policy(self) -> tuple[str, str]:
-        from ollm_tui.runtime.policy_text import policy_lines  # not needed for a start
-
-        warnings: list[str] = []
-        lines = [*policy_lines(self._core.configuration, warnings.append), *warnings]
-        mode, rules = self._core.executor.mode.value, sum(line.startswith("[[rules]]") for line in lines)
-        head = f"The policy in mode {mode}: {rules} rules (^O unfolds); approvals of this session come on top."
-        return head, "\n".join(lines)
-
     async def _doctor(self) -> str:
         from ollm_tui.runtime.checks import examine  # not needed for a start
 
@@ -57,6 +45,6 @@ class ReportsController:
         checks = await examine(self._core.configuration.options, themes.errors)
         return "\n".join(f"{check.status.value:<6} {check.what}: {check.text}" for check in checks)
 
-    def _note(self, text: str, body: str = "") -> None:
-        note = NoteEntry(f"report-{next(self._numbers)}", text, body=body)
+    def _note(self, text: str) -> None:
+        note = NoteEntry(f"report-{next(self._numbers)}", text)
         self._post(updates.ConversationUpdate(EntriesChanged((note,))))

@@ -30,6 +30,7 @@ from ollm_tui.tui.controllers.conversation_controller import ConversationControl
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
 from ollm_tui.tui.controllers.models_controller import ModelsController
+from ollm_tui.tui.controllers.policy_controller import PolicyController
 from ollm_tui.tui.controllers.reports_controller import ReportsController
 from ollm_tui.tui.controllers.sessions_controller import SessionsController
 from ollm_tui.tui.controllers.status_controller import StatusController
@@ -39,6 +40,7 @@ from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
 from ollm_tui.tui.controllers.undo_controller import UndoController
 from ollm_tui.tui.protocol import Backend, PostUpdate, command_intents, intents, updates
+from ollm_tui.tui.protocol.policy import PolicyIntent
 from ollm_tui.tui.protocol.undo import UndoIntent
 from ollm_tui.tui.themes import load_themes
 from ollm_tui.tui.values import (
@@ -97,6 +99,7 @@ class RuntimeController:
             lambda text: runtime.stream.publish(NoticeEvent(text=text)),
             lambda message: plan_since(core.undo, runtime.log.folder, message),
         )
+        self._policy = PolicyController(core, post)
         self._trust = TrustController(core, post, self._policy_changed)
         self._sessions = SessionsController(runtime, post, clock, self._session_switched, self._undo.take_back)
         self._status = StatusController(runtime, post, clock)
@@ -233,6 +236,8 @@ class RuntimeController:
                 self._start(self._jobs.handle(intent))
             case UndoIntent():
                 self._start(self._undo.handle(intent))
+            case PolicyIntent():
+                self._start(self._policy.handle(intent))
             case intents.TodoIntent():
                 self._start(self._todos.handle(intent))
             case intents.MemoryIntent():

@@ -167,9 +167,9 @@ class ExportSession(SessionIntent):
 
 @dataclass
 class ShowReport(Intent):
-    """Show the policy in force, what works on this machine, the MCP servers, or other sessions that wait."""
+    """Show what works on this machine, the MCP servers, or other sessions that wait."""
 
-    subject: Literal["policy", "doctor", "mcp", "sources"]
+    subject: Literal["doctor", "mcp", "sources"]
 
 
 @dataclass

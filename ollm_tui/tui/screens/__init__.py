@@ -12,6 +12,7 @@ def load_all() -> tuple[ModuleType, ...]:
         help_screen,
         jobs_screen,
         memory_screen,
+        policy_screen,
         question_screens,
         rewind_screen,
         sessions_screen,
@@ -19,5 +20,13 @@ def load_all() -> tuple[ModuleType, ...]:
     )
     from ollm_tui.tui.terminal import link_view, reading_view
 
-    screens = (confirmation_screen, group_screen, help_screen, jobs_screen, memory_screen, question_screens)
+    screens = (
+        confirmation_screen,
+        group_screen,
+        help_screen,
+        jobs_screen,
+        memory_screen,
+        policy_screen,
+        question_screens,
+    )
     return (*screens, rewind_screen, sessions_screen, undo_screen, terminal_search_line, reading_view, link_view)

@@ -1,0 +1,186 @@
+"""The policy, for its screen: what holds and where it stands, what was decided, what would happen to a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.errors import StorageFailed, ToolFailure
+from ollm_tui.core.base.results import ExecutionPlace
+from ollm_tui.core.bus.states import Origin
+from ollm_tui.core.policy.audit import AuditEvent, AuditLine, AuditLog
+from ollm_tui.core.policy.engine import Explanation
+from ollm_tui.core.policy.policy_file import LoadedPolicy
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.runtime import Core
+from ollm_tui.tui.protocol import PostUpdate
+from ollm_tui.tui.protocol.policy import (
+    JudgeCall,
+    JudgedUpdate,
+    ListPolicy,
+    PolicyIntent,
+    PolicyRow,
+    PolicyRowsUpdate,
+    PolicySection,
+)
+
+MOST_DECISIONS = 100
+"""Lines of the audit log that are listed, the newest first."""
+
+
+class PolicyController:
+    """Handler of the intents about the policy; it changes nothing."""
+
+    def __init__(self, core: Core, post: PostUpdate) -> None:
+        self._core = core
+        self._post = post
+
+    async def handle(self, intent: PolicyIntent) -> None:
+        """List or judge; reading is done in a thread."""
+        match intent:
+            case ListPolicy():
+                rows = await asyncio.to_thread(lambda: tuple(self._rows()))
+                self._post(PolicyRowsUpdate(self._core.executor.mode.value, rows))
+            case JudgeCall(text):
+                self._post(await self._judged(text))
+            case _:
+                pass
+
+    async def _judged(self, text: str) -> JudgedUpdate:
+        tool, arguments = self._call(text)
+        try:
+            explanation = await self._core.executor.explain(tool, arguments, origin=Origin.MODEL)
+        except ToolFailure as failure:
+            return JudgedUpdate(text, Decision.DENY.value, f"It could not run: {failure.message}")
+        return JudgedUpdate(text, explanation.decision.value, "\n".join(self._told(tool, explanation)))
+
+    def _call(self, text: str) -> tuple[str, JsonValue]:
+        """Return the tool and the arguments that a text names; what names no tool is a command."""
+        name, _, rest = text.strip().partition(" ")
+        if any(tool.name == name for tool in self._core.registry.list()):
+            with suppress(ValueError):
+                return name, json.loads(rest or "{}")
+        return "shell", {"command": text}
+
+    def _told(self, tool: str, explanation: Explanation) -> Iterator[str]:
+        yield f"{explanation.reason}. Risk: {explanation.risk.value}."
+        if tool == "shell" and explanation.decision is not Decision.DENY:
+            yield f"It would run {self._place(explanation).value}."
+        yield ""
+        for each in explanation.trace:
+            part = f"{each.part}: " if each.part else ""
+            place = f" ({each.file}:{each.line})" if each.file and each.line else ""
+            yield f"{each.decision.value:<5}  {each.layer.value}  {part}{each.reason}{place}"
+
+    def _place(self, explanation: Explanation) -> ExecutionPlace:
+        if explanation.looks:
+            return ExecutionPlace.READING_CAGE
+        caged = self._core.configuration.sandbox.mode.value != "off"
+        return ExecutionPlace.WORK_CAGE if caged else ExecutionPlace.THIS_MACHINE
+
+    # -- the list ----------------------------------------------------------------------------------------------------
+
+    def _rows(self) -> Iterator[PolicyRow]:
+        files = self._core.configuration.files
+        ordered = [*files.documents, files.preset]
+        yield from self._findings()
+        yield from self._settings(ordered)
+        repository = [files.repository] if files.repository else []
+        for loaded in [*ordered, *repository]:
+            yield from _rules(loaded, counts="" if loaded in ordered else "only its asks and denies count")
+        yield from self._approvals(ordered)
+        yield from self._decisions()
+
+    def _findings(self) -> Iterator[PolicyRow]:
+        from ollm_tui.core.policy.lint import lint, lint_sources  # neither is needed for a start
+
+        configuration = self._core.configuration
+        files = configuration.files
+        documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
+        found = [*lint(documents, self._core.registry.list()), *lint_sources(configuration.sources)]
+        for number, finding in enumerate(found):
+            fields = finding.model_dump(mode="json", by_alias=True, exclude_none=True)
+            details = "\n".join(f"{name}: {value}" for name, value in fields.items())
+            section, kind = PolicySection.FINDINGS, finding.kind.value
+            yield PolicyRow(f"f{number}", section, finding.message, kind, finding.source, details=details)
+
+    def _settings(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
+        configuration = self._core.configuration
+        sources, commands = configuration.sources, configuration.sources.commands
+        named = next((each for each in ordered if each.document.preset), None)
+        deciding = next((each for each in ordered if each.document.default_action), None)
+        rows = (
+            ("preset", configuration.files.preset.source.removeprefix("preset "), named, "which rules come last"),
+            ("default_action", sources.default_action.value, deciding, "where no rule matches"),
+            ("exec.mode", commands.mode.value, None, "allowlist: what nothing covers does as exec.on_miss says"),
+            ("exec.on_miss", commands.on_miss.value, None, "what an uncovered command does"),
+            ("exec.read_only_commands", str(commands.read_only_commands).lower(), None, "commands that only read run"),
+            ("sandbox.mode", configuration.sandbox.mode.value, None, "where allowed commands run"),
+        )
+        for name, value, source, meaning in rows:
+            where = (source.file or source.source) if source is not None else meaning
+            details = f"{meaning}\n\n`ollm-tui config path` tells where it is changed: [policy], {name} = ..."
+            beside = source.source if source is not None else ""
+            yield PolicyRow(f"s{name}", PolicySection.SETTINGS, f"{name} = {value}", where, beside, details=details)
+
+    def _approvals(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
+        from ollm_tui.core.policy.approval_patterns import ApprovalKey
+        from ollm_tui.runtime.policy_text import approval_uses
+
+        uses = approval_uses(lambda _: None)
+        for loaded in ordered:
+            for number, approval in enumerate(loaded.document.exec.approvals):
+                use = uses.get(ApprovalKey(loaded.file or loaded.source, approval.pattern))
+                times = "not used so far" if use is None else f"used {use.uses:,}x, last {use.last_used[:16]}"
+                beside = "unused" if use is None else f"{use.uses:,}x"
+                fields = approval.model_dump(mode="json", exclude_none=True)
+                details = "\n".join(f"{name}: {value}" for name, value in fields.items())
+                where = f"{loaded.file or loaded.source}  {times}"
+                row_id = f"a{loaded.source}{number}"
+                yield PolicyRow(row_id, PolicySection.APPROVALS, approval.pattern, where, beside, "allow", details)
+        for number, pattern in enumerate(self._core.executor.policy.sources.commands.approvals):
+            if not pattern.file:
+                section, told = PolicySection.APPROVALS, "this session alone"
+                yield PolicyRow(f"t{number}", section, pattern.text, told, "session", "allow")
+
+    def _decisions(self) -> Iterator[PolicyRow]:
+        try:
+            lines = AuditLog(self._core.store).read(MOST_DECISIONS)
+        except StorageFailed as failure:
+            yield PolicyRow("d", PolicySection.DECISIONS, "The log cannot be read", failure.message)
+            return
+        yield from (row for line in reversed(lines) if (row := _decided(line)) is not None)
+
+
+def _rules(loaded: LoadedPolicy, counts: str) -> Iterator[PolicyRow]:
+    from ollm_tui.runtime.policy_text import rule_lines
+
+    for rule, location in loaded.rules_with_sources:
+        told = " ".join(f"{each.param} {each.operator.value} {each.value}" for each in rule.conditions)
+        title = f"{rule.tool}  {told}" if told else rule.tool
+        details = "\n".join(line for line in rule_lines(rule, str(location)) if line)
+        facts = f"{location}{f'; {counts}' if counts else ''}"
+        row_id = f"r{location.source}{location.number}"
+        beside = f"{location.source} {location.number}"
+        yield PolicyRow(row_id, PolicySection.RULES, title, facts, beside, rule.action.value, details)
+
+
+def _decided(line: AuditLine) -> PolicyRow | None:
+    """Return the row of a decision or of an answer; None for the other events."""
+    entry = line.entry
+    if entry is None or (entry.decision is None and entry.event is not AuditEvent.SETTLED):
+        return None
+    word = entry.decision.value if entry.decision is not None else entry.outcome or ""
+    why = f"by {entry.by}" if entry.by else ""
+    if entry.layer is not None:
+        rule = f" rule {entry.rule}" if entry.rule else ""
+        place = f"  {entry.file}:{entry.line}" if entry.file and entry.line else ""
+        why = f"{entry.layer.value}{rule}{place}"
+    fields = entry.model_dump(mode="json", exclude_none=True)
+    details = "\n".join(f"{name}: {value}" for name, value in fields.items())
+    facts, beside = f"{line.time[:19]}  {why}", line.time[11:19]
+    return PolicyRow(f"l{line.number}", PolicySection.DECISIONS, entry.tool, facts, beside, word, details)

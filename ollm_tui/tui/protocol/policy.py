@@ -1,0 +1,70 @@
+"""What the policy screen asks for and is shown: intents, updates and their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ollm_tui.tui.protocol.intents import Intent
+from ollm_tui.tui.protocol.updates import Update
+
+
+class PolicySection(StrEnum):
+    """Parts of the list, in their order."""
+
+    FINDINGS = "Findings"
+    SETTINGS = "Settings"
+    RULES = "Rules, in the order they are asked"
+    APPROVALS = "Approved commands"
+    DECISIONS = "Last decisions"
+
+
+@dataclass(frozen=True)
+class PolicyRow:
+    """One entry of the list; `decision` is allow, ask or deny where it has one."""
+
+    id: str
+    section: PolicySection
+    title: str
+    facts: str
+    beside: str = ""
+    """Where it comes from, in a word or two."""
+    decision: str = ""
+    details: str = ""
+    """Lines about it, as they stand in its file or log."""
+
+
+class PolicyIntent(Intent):
+    """Base of the intents about the policy."""
+
+
+class ListPolicy(PolicyIntent):
+    """List what holds, and what was decided lately."""
+
+
+@dataclass
+class JudgeCall(PolicyIntent):
+    """Tell what would happen to a command, or to `TOOL {arguments}`; nothing runs."""
+
+    text: str
+
+
+class PolicyUpdate(Update):
+    """Base of the updates for the policy screen."""
+
+
+@dataclass
+class PolicyRowsUpdate(PolicyUpdate):
+    """What holds in a mode."""
+
+    mode: str
+    rows: tuple[PolicyRow, ...]
+
+
+@dataclass
+class JudgedUpdate(PolicyUpdate):
+    """What would happen to a call."""
+
+    text: str
+    decision: str
+    details: str

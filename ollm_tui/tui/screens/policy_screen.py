@@ -1,0 +1,199 @@
+"""Policy screen: what holds and where it stands, what was decided, and what would happen to a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.timer import Timer
+from textual.widgets import Input
+
+from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.protocol.policy import (
+    JudgeCall,
+    JudgedUpdate,
+    ListPolicy,
+    PolicyRow,
+    PolicyRowsUpdate,
+    PolicySection,
+    PolicyUpdate,
+)
+from ollm_tui.tui.protocol.updates import Update
+from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines
+from ollm_tui.tui.styled_text import TextRole, line
+from ollm_tui.tui.widgets.line_view import LongText
+from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.text_box import TextBox
+
+LOOKING = "Looking ..."
+WIDE_COLUMNS = 100
+MOST_BESIDE = 24
+"""Cells at the right edge of a row that say where it comes from."""
+ABOUT = {
+    PolicySection.FINDINGS: "What is wrong or does nothing in your policy files, as `ollm-tui policy lint` finds it.",
+    PolicySection.SETTINGS: "What holds beside the rules; [policy] of the file that `ollm-tui config path` tells.",
+    PolicySection.RULES: "A tool's own rules come before those for *, and the first that fits decides. What your "
+    "files deny holds, whatever the preset says.",
+    PolicySection.APPROVALS: "Commands that run unasked because somebody said so, and how often they did.",
+    PolicySection.DECISIONS: "What was decided lately, the newest first, as `ollm-tui policy log` prints it.",
+}
+TYPING_SECONDS = 0.15
+"""A call is judged once nothing was typed for that long."""
+WHAT_IF = "What would happen to: a command, or TOOL {arguments}"
+KEYS = (
+    KeyHint("/", "what would happen", "try_call"),
+    KeyHint("s", "next part", "next_part"),
+    KeyHint("Tab", "read", "read"),
+    KeyHint("Esc", "close", "back"),
+)
+_ROLES = {"allow": TextRole.OK, "ask": TextRole.WARNING, "deny": TextRole.ERROR}
+
+
+@register_keys(KeyGroup.POLICY)
+class PolicyScreen(ModalScreen[None]):
+    """List of what holds beside the marked entry; a line above it takes a call to be judged, which runs nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *key_bindings(
+            ("escape", "back", "Close", "policy.back", "Leave the line, then the policy"),
+            priority=True,
+        ),
+        *key_bindings(
+            ("slash", "try_call", "What would happen", "policy.try", "Type a call to see what would happen to it"),
+            ("s", "next_part", "Next part", "policy.part", "Go to the next part of the list"),
+            ("tab", "read", "Read", "policy.read", "From the list to the text, and back"),
+            ("q", "close", "Close", "policy.close", "Close the policy"),
+        ),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(name="policy")
+        self._listed: tuple[PolicyRow, ...] = ()
+        self._call = Input(placeholder=WHAT_IF, id="policy-call", compact=True)
+        self._call.cursor_blink = False
+        self._rows = MemoryRows("policy-rows")
+        self._shown = LongText("policy-text")
+        self._side = Vertical(self._shown, id="policy-side")
+        self._keys = TextBox("policy-keys")
+        self._box = Vertical(id="policy-box")
+        self._box.border_title = "Policy"
+        self._pause: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Compose line, list, text and keys."""
+        with self._box:
+            yield self._call
+            with Horizontal(id="policy-body"):
+                yield self._rows
+                yield self._side
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Ask for what holds."""
+        self._rows.focus()
+        self._shown.show_text(LOOKING, role=TextRole.MUTED)
+        self.post_message(ListPolicy())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Adapt to the width."""
+        self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
+        self.call_after_refresh(lambda: self._keys.show_lines(*key_lines(KEYS, max(20, self._keys.size.width))))
+
+    def take(self, message: Update) -> None:
+        """Show an update that concerns the policy."""
+        match message:
+            case PolicyRowsUpdate(mode, rows):
+                self._box.border_title = Content(f"Policy  mode {visible(mode)}")
+                self._listed = rows
+                self._rows.show_rows(list(_list_rows(rows)))
+                self._show_marked()
+            case JudgedUpdate(text, decision, details) if text == self._call.value:
+                self._show(f"{decision.upper()}  {text}", details)
+            case PolicyUpdate():
+                pass
+            case _:
+                pass
+
+    # -- moving ------------------------------------------------------------------------------------------------------
+
+    @on(RowList.Moved)
+    def _show_marked(self) -> None:
+        chosen = self._rows.chosen_id
+        row = next((row for row in self._listed if row.id == chosen), None)
+        if row is not None:
+            self._show(row.section.value, f"{row.title}\n{row.facts}\n\n{row.details}")
+        elif chosen is not None:
+            self._show(chosen, ABOUT[PolicySection(chosen)])
+
+    @on(Input.Changed, "#policy-call")
+    def _typed(self) -> None:
+        if self._pause is not None:
+            self._pause.stop()
+        self._pause = self.set_timer(TYPING_SECONDS, self._judge)
+
+    @on(Input.Submitted, "#policy-call")
+    def _judge(self) -> None:
+        if self._pause is not None:
+            self._pause.stop()
+        if self._call.value.strip():
+            self.post_message(JudgeCall(self._call.value))
+        else:
+            self._show_marked()
+
+    # -- actions -----------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now: letters are the line's while it is typed in."""
+        return action == "back" or not self._call.has_focus
+
+    def action_try_call(self) -> None:
+        """Focus the line."""
+        self._call.focus()
+
+    def action_next_part(self) -> None:
+        """Mark the next part."""
+        parts = list(dict.fromkeys(row.section for row in self._listed))
+        chosen = self._rows.chosen_id
+        marked = next((row.section for row in self._listed if chosen in (row.id, row.section)), None)
+        if marked is not None:
+            self._rows.choose(parts[(parts.index(marked) + 1) % len(parts)].value)
+
+    def action_read(self) -> None:
+        """Go to the text, or back to the list."""
+        (self._rows if self._shown.has_focus else self._shown).focus()
+
+    def action_back(self) -> None:
+        """Leave the line, then the screen."""
+        if self._call.value or self._call.has_focus or self._shown.has_focus:
+            self._call.value = ""
+            self._rows.focus()
+            self._show_marked()
+        else:
+            self.action_close()
+
+    def action_close(self) -> None:
+        """Close the policy."""
+        if self.is_current:
+            self.dismiss()
+
+    def _show(self, title: str, text: str) -> None:
+        self._side.border_title = Content(visible(title))
+        self._shown.show_text(visible_block(text).rstrip())
+
+
+def _list_rows(rows: Sequence[PolicyRow]) -> Iterator[ListRow]:
+    """Yield a row for each entry, and one for each part, which tells what it is."""
+    before: PolicySection | None = None
+    for row in rows:
+        if row.section is not before:
+            before = row.section
+            yield ListRow(before.value, (line((before.value, TextRole.MUTED)),))
+        name = line((f"{row.decision:<9}", _ROLES.get(row.decision, TextRole.MUTED)), visible(row.title))
+        yield ListRow(row.id, (name,), line((visible(row.beside), TextRole.MUTED)).cut(MOST_BESIDE))
