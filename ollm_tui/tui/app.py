@@ -100,7 +100,9 @@ class DashboardApp(App[int]):
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
-        self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = options.workspace or Path()
+        folder = options.workspace or Path()
+        self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = folder
+        self.dashboard.chat.transcript.links.folders = lambda: (folder,)
         self.holder = BackendHolder(self.post_update)
         self.attention = Attention(self._write_out, os.environ)
         self.editor = ExternalEditor(self)

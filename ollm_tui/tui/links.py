@@ -19,14 +19,16 @@ MOST_SHOWN = 60
 MOST_TRIMMED = 6
 """Marks at the end of an address that are taken for the sentence's."""
 
-# What ends an address: blanks, quotes, and what programs and scripts draw beside one.
+_HIDDEN = "\u27e8U+"
+"""How `visible` marks a hidden character; with it an address is none, and no shorter one either."""
+# What ends an address: blanks and how they are marked, quotes, and what programs and scripts draw beside one.
 _ADDRESS = re.compile(
-    r"https?://[^\s<>\"'`{}|\\^\u2018-\u201f\u2026\u2500-\u259f\u27e8\u27e9\u3000-\u303f\uff01-\uff0f\uff1a-\uff20]+",
+    r"https?://[^\s<>\"'`{}|\\^\u2018-\u201f\u2026\u2409-\u241b\u21e5\u23ce\u2500-\u259f\u3000-\u303f\uff01-\uff0f\uff1a-\uff20]+",
     re.IGNORECASE,
 )
 _NAME = r"[^\s:\"'`()\[\]{}<>|,;=*?&\u2018-\u201f\u2500-\u259f\u27e8\u27e9]"
 # A name begins at no letter of another, and gives none back: the text is read once.
-_PLACE = re.compile(rf"(?<!{_NAME})({_NAME}{{1,1000}}+):(\d{{1,7}})(?::(\d{{1,6}}))?(?!\d)")
+_PLACE = re.compile(rf"(?<!{_NAME})(?<!\u27e9)({_NAME}{{1,1000}}+):(\d{{1,7}})(?::(\d{{1,6}}))?(?!\d)")
 _TRACEBACK = re.compile(r"File \"([^\"]{1,1000})\", line (\d{1,7})")
 _CLOSING = {")": "(", "]": "["}
 
@@ -139,7 +141,7 @@ def web_link(address: str, text: str) -> WebLink | None:
     from ollm_tui.core.base.errors import ToolFailure  # with the parser, not before it is needed
     from ollm_tui.core.web.urls import parse_url
 
-    if visible(address) != address or not address.casefold().startswith(("http://", "https://")):
+    if visible(address) != address or _HIDDEN in address or not address.casefold().startswith(("http://", "https://")):
         return None
     try:
         url = parse_url(address).text

@@ -37,6 +37,8 @@ def shown(text: str) -> list[str]:
         ("javascript:alert(1) file:///etc/passwd ftp://a.b data:text/html,x mailto:a@b", []),
         ("https:// http://[ https://-a- http://a:99999/ http://user:secret@a.b/ http://google.com@evil.example/", []),
         ("http://a\u202eb.c/ http://a.b/\u200bc x\u202ey.py:3", []),
+        ("https://a⟨U+202E⟩b.c/ x⟨U+202E⟩y.py:3 https://a.b/⟨U+200B⟩c", []),
+        ("curl https://a.b⏎next", ["https://a.b"]),
         ("https://a.b/src/a.py:12", ["https://a.b/src/a.py:12"]),
     ],
 )

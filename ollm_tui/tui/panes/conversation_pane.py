@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -161,10 +161,13 @@ class ConversationPane(Vertical):
             self.transcript.display = not empty
             self._show_follow()
 
+    @on(Transcript.LinkPointed)
     def _show_follow(self) -> None:
         following, new = self.transcript.following, self.transcript.new_below
         words = "follow" if following else f"{new} new below - End" if new else "End follows"
-        set_rule(self, "Chat" if following or self.transcript.empty else f"Chat  {words}")
+        link = self.transcript.pointed_link if self.transcript.has_focus else None
+        title = "Chat" if following or self.transcript.empty else f"Chat  {words}"
+        set_rule(self, title if link is None else f"{title}  o opens {link.words}")
         # The narrow layout has no line to write on.
         self._below.update(words)
         self._below.set_class(new > 0, "-new")

@@ -273,7 +273,8 @@ class TerminalPane(TerminalViews):
         view = self.view
         if view is not None and view.reader is not None:
             told = view.told_of_command
-            link = f"  Enter opens {view.link.words}  p prompt" if view.link is not None else ""
+            pointed = view.links.link
+            link = f"  Enter opens {pointed.words}  p prompt" if pointed is not None else ""
             keys = link or "  / search  Space select  c copy  s send"
             words = f"READING{f'  {told}' if told else ''}{keys}  Esc back"
         elif view is not None and view.scroll_mode:

@@ -255,7 +255,7 @@ class TerminalViews(Vertical):
         engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
-        view.folders = partial(self._folders, tab_id)
+        view.links.folders = partial(self._folders, tab_id)
         self._views[tab_id] = view
         self.mount(view)
         return view

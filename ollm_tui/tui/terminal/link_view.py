@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
-from textual.content import Content
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
-from ollm_tui.tui.links import (
-    FileName,
-    Link,
-    LinkAsked,
-    LinkToPrompt,
-    WebLink,
-    candidate_at,
-    existing_file,
-    hyperlink,
-)
+from ollm_tui.tui.link_pointer import LinkPointer
+from ollm_tui.tui.links import FileName, LinkToPrompt, WebLink, candidate_at, hyperlink
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.command_view import CommandView
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
@@ -50,16 +39,10 @@ class LinkView(CommandView):
         self, engine: TerminalEngine | None = None, *, classes: str | None = None, gutter: bool = False
     ) -> None:
         super().__init__(engine, classes=classes, gutter=gutter)
-        self.folders: Callable[[], Sequence[Path]] = lambda: ()
-        """Where files are that the program may name."""
-        self.link: Link | None = None
-        """The link that is pointed at."""
+        self.links: LinkPointer[TextMatch] = LinkPointer(self, self._link_changed)
         self._under_pointer: Position | None = None
         self._seen: tuple[int, str] | None = None
         """Row and text of the line pointed at."""
-        self._span: TextMatch | None = None
-        self._wanted: Found | None = None
-        self._looking = False
 
     def has_mouse(self, event: events.MouseEvent) -> bool:
         """Whether the mouse is ours: the program asked for no reports, Shift is held, or the person reads."""
@@ -74,29 +57,17 @@ class LinkView(CommandView):
 
     def action_open_link(self) -> None:
         """Open the link at the pointer."""
-        self._follow_pointer(LinkAsked)
+        if self.reader is not None:
+            self.links.follow(_target(self._found_at(self.reader.position)))
 
     def action_link_to_prompt(self) -> None:
         """Put the link at the pointer into the prompt."""
-        self._follow_pointer(LinkToPrompt)
-
-    def _follow_pointer(self, wish: type[LinkAsked] | type[LinkToPrompt]) -> None:
         if self.reader is not None:
-            self._follow(self._found_at(self.reader.position), wish)
+            self.links.follow(_target(self._found_at(self.reader.position)), LinkToPrompt)
 
-    def _follow(self, found: Found | None, wish: type[LinkAsked] | type[LinkToPrompt]) -> None:
-        """Post what the person wants with a link, once the disk has told whether it is one."""
-
-        async def follow() -> None:
-            link = None if found is None else await self._link_of(found)
-            if link is None:
-                self.notify("There is no link here.", markup=False)
-                return
-            if wish is LinkToPrompt:
-                self.end_reading()
-            self.post_message(wish(link))
-
-        self.run_worker(follow(), group="follow link", exclusive=True, exit_on_error=False)
+    @on(LinkToPrompt)
+    def _leave_for_prompt(self) -> None:
+        self.end_reading()
 
     # Under the mouse
 
@@ -116,7 +87,7 @@ class LinkView(CommandView):
             return
         position = self._position(event)
         if position is not None:
-            self._follow(self._found_at(position), LinkAsked)
+            self.links.follow(_target(self._found_at(position)))
 
     def _position(self, event: events.MouseEvent) -> Position | None:
         """Return the drawn character under the mouse."""
@@ -152,38 +123,9 @@ class LinkView(CommandView):
         self._under_pointer = position
         self._seen = None if position is None else self._place_of(position)
         found = None if position is None else self._found_at(position)
-        if found is None:
-            self._wanted = None
-            self._show()
-        elif isinstance(found[1], WebLink):
-            self._wanted = None
-            self._show(found[0], found[1])
-        elif found[0] == self._span:
-            self._wanted = None
-        else:
-            self._show()
-            self._wanted = found
-            if not self._looking:
-                self._looking = True
-                self.run_worker(self._look(), group="link", exit_on_error=False)
+        self.links.point(*(found or (None, None)))
 
-    async def _look(self) -> None:
-        """Ask the disk for the file that is pointed at, for one at a time: a folder may hang."""
-        try:
-            while (found := self._wanted) is not None:
-                link = await self._link_of(found)
-                if found is self._wanted:
-                    self._wanted = None
-                    self._show(found[0], link)
-        finally:
-            self._looking = False
-
-    def _show(self, span: TextMatch | None = None, link: Link | None = None) -> None:
-        span = None if link is None else span
-        if (span, link) == (self._span, self.link):
-            return
-        self._span, self.link = span, link
-        self.tooltip = None if link is None else Content(f"ctrl+click opens {link.words}")
+    def _link_changed(self) -> None:
         self.schedule_frame()
         if self.reader is not None:
             self.post_message(self.ReadingChanged(self))
@@ -199,17 +141,15 @@ class LinkView(CommandView):
         found = candidate_at(line.text, index)
         return None if found is None else (_span(line.rows, line.first, found.start, found.end), found.target)
 
-    async def _link_of(self, found: Found) -> Link | None:
-        target = found[1]
-        if isinstance(target, WebLink):
-            return target
-        return await asyncio.to_thread(existing_file, target, tuple(self.folders()))
-
     def view_state(self) -> ViewState:
         """Add the link that is pointed at."""
-        return replace(super().view_state(), link=self._span)
+        return replace(super().view_state(), link=self.links.span)
 
 
 def _span(rows: Sequence[str], first: int, start: int, end: int) -> TextMatch:
     parts = parts_of(rows, first, start, end)
     return TextMatch(*parts[0], tuple(parts[1:]))
+
+
+def _target(found: Found | None) -> WebLink | FileName | None:
+    return None if found is None else found[1]

@@ -26,7 +26,7 @@ from ollm_tui.tui.values import (
     NoteEntry,
 )
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
-from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
+from ollm_tui.tui.widgets.link_surface import LinkSurface
 
 TASK = "task"
 """The tool whose calls are sub-agents."""
@@ -39,7 +39,7 @@ LIVE_SHARE = 4
 
 
 @register_keys(KeyGroup.CHAT)
-class Transcript(ScrollSurface):
+class Transcript(LinkSurface):
     """Entries in order; applies `Change`s and posts what a person does with entries."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -241,7 +241,7 @@ class Transcript(ScrollSurface):
     def on_click(self, event: events.Click) -> None:
         """Mark the clicked entry; on its first line fold it."""
         position = self.document.position_at(event.y + self.scroll_offset.y)
-        if position.index >= len(self.document.items):
+        if position.index >= len(self.document.items) or event.ctrl:
             return
         item = self.document.items[position.index]
         self.chosen = position.index

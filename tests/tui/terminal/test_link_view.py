@@ -51,7 +51,7 @@ class Linked(Reading):
 async def linked(output: bytes, folder: Path | None = None) -> AsyncGenerator[Linked]:
     app = LinkHost(CountingView())
     async with app.run_test(size=SIZE) as pilot:
-        app.view.folders = lambda: [folder] if folder else []
+        app.view.links.folders = lambda: [folder] if folder else []
         app.view.focus()
         await pilot.pause()
         here = Linked(app, pilot)
@@ -81,7 +81,7 @@ async def test_a_file_is_underlined_only_where_it_exists(tmp_path: Path) -> None
     (tmp_path / "a.py").touch()
     async with linked(b"b.py:3: x\r\na.py:3:7: x", tmp_path) as here:
         await here.hover(0, 0)
-        await until(lambda: not here.view._looking, here.pilot)
+        await until(lambda: not here.view.links._looking, here.pilot)
         assert here.underlined == []
         await here.hover(0, 1)
         await until(lambda: here.underlined == ["a.py:3:7"], here.pilot)
@@ -117,7 +117,7 @@ async def test_a_hyperlink_leads_where_the_program_said_and_not_where_its_text_d
 async def test_a_hyperlink_to_anything_else_is_none_whatever_its_text_says(scheme: str) -> None:
     async with linked(f"\x1b]8;;{scheme}\x07https://bank.example/\x1b]8;;\x07".encode()) as here:
         await here.hover(3, 0)
-        assert here.view.link is None
+        assert here.view.links.link is None
         await here.click(3, 0)
         assert here.asked() == []
 
@@ -164,13 +164,13 @@ async def test_reading_opens_the_link_at_the_pointer_and_puts_it_into_the_prompt
     async with linked(b"a.py:3\r\nnothing\r\n" + ADDRESS, tmp_path) as here:
         here.view.read()
         await here.press("home", "0")
-        await until(lambda: here.view.link == FileLink(tmp_path / "a.py", 3), here.pilot)
+        await until(lambda: here.view.links.link == FileLink(tmp_path / "a.py", 3), here.pilot)
         await here.press("enter")
         await until(here.asked, here.pilot)
         assert here.asked() == [FileLink(tmp_path / "a.py", 3)]
         await here.press("j", "enter")
         await until(lambda: not here.view.workers, here.pilot)
-        assert here.view.link is None and len(here.asked()) == 1
+        assert here.view.links.link is None and len(here.asked()) == 1
         await here.press("j")
         assert "".join(here.underlined) == ADDRESS.decode()
         await here.press("p")
