@@ -107,7 +107,7 @@ class DashboardApp(App[int]):
         self.attention = Attention(self._write_out, os.environ)
         self.editor = ExternalEditor(self)
         self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
-        self.sessions = SessionCommands(self, self.dashboard)
+        self.sessions = SessionCommands(self, self.dashboard, self.editor)
         self.commands = self._slash_commands()
         self.dashboard.prompt.completer.commands = self.commands
         self.animation_level = "none"

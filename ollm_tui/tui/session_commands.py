@@ -18,6 +18,7 @@ from ollm_tui.tui.values import Activity
 if TYPE_CHECKING:
     from textual.app import App
 
+    from ollm_tui.tui.external_editor import ExternalEditor
     from ollm_tui.tui.protocol.updates import Update
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
     from ollm_tui.tui.screens.policy_screen import PolicyScreen
@@ -31,8 +32,9 @@ MODES = ("ask", "auto-edit", "plan", "yolo")
 class SessionCommands:
     """Opens screens over the dashboard: sessions, policy; they are imported when they are first opened."""
 
-    def __init__(self, app: App[int], dashboard: Dashboard) -> None:
+    def __init__(self, app: App[int], dashboard: Dashboard, editor: ExternalEditor) -> None:
         self._app = app
+        self._editor = editor
         self._dashboard = dashboard
         self._open: SessionsScreen | RewindScreen | PolicyScreen | None = None
 
@@ -52,7 +54,7 @@ class SessionCommands:
         """Open the policy."""
         from ollm_tui.tui.screens.policy_screen import PolicyScreen
 
-        self._open = screen = PolicyScreen()
+        self._open = screen = PolicyScreen(self._editor)
         self._app.push_screen(screen)
 
     def take(self, update: Update) -> None:

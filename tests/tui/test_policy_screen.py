@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from textual.app import App
 
 from ollm_tui.options import Options
 from ollm_tui.testing import tool_call
@@ -110,3 +112,44 @@ async def test_a_narrow_window_has_the_text_below(workspace: Path) -> None:
         assert screen.has_class("-narrow") and "Esc close" in here.text
         await here.press("escape")
         await here.wait_until(lambda: here.app.screen is not screen)
+
+
+async def test_a_rule_is_edited_in_its_file_and_counts_at_once(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "vi"
+    editor.write_text('#!/bin/sh\necho "$@" > "$0.said"\nsed -i s/deny/allow/ "$2"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())  # a pilot's screen cannot be lent
+    async with open_dashboard(workspace, []) as here:
+        screen = await opened(here)
+        await here.press("s", "s", "j")
+        await here.wait_for('message = "ask me first"')
+        await here.press("e")
+        await here.wait_for("What your files say counts from now on")
+        config = Path.home() / ".config/ollm-tui/config.toml"
+        assert (tmp_path / "vi.said").read_text() == f"+6 {config}\n"
+        screen._call.value = 'write_file {"path": "b", "content": "x"}'
+        await here.wait_for("ALLOW  write_file")
+        screen._call.value = ""
+        await here.press("j", "j", "j", "e")
+        await here.wait_for("no part of a file of yours")
+
+
+async def test_a_file_that_an_edit_broke_denies_everything_and_says_so(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "vi"
+    editor.write_text('#!/bin/sh\nsed -i s/deny/never/ "$2"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
+    async with open_dashboard(workspace, []) as here:
+        screen = await opened(here)
+        await here.press("s", "s", "j")
+        await here.wait_for('message = "ask me first"')
+        await here.press("e")
+        await here.wait_for("Everything is denied now")
+        screen._call.value = "ls"
+        await here.wait_for("DENY  ls")

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -17,6 +18,7 @@ from ollm_tui.core.policy.engine import Explanation
 from ollm_tui.core.policy.policy_file import LoadedPolicy
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.runtime import Core
+from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.protocol import PostUpdate
 from ollm_tui.tui.protocol.policy import (
     JudgeCall,
@@ -26,6 +28,7 @@ from ollm_tui.tui.protocol.policy import (
     PolicyRow,
     PolicyRowsUpdate,
     PolicySection,
+    ReadPolicyAgain,
 )
 
 MOST_DECISIONS = 100
@@ -35,14 +38,18 @@ MOST_DECISIONS = 100
 class PolicyController:
     """Handler of the intents about the policy; it changes nothing."""
 
-    def __init__(self, core: Core, post: PostUpdate) -> None:
+    def __init__(self, core: Core, post: PostUpdate, trust: TrustController) -> None:
+        """`trust` has the configuration as it was read last."""
         self._core = core
         self._post = post
+        self._trust = trust
 
     async def handle(self, intent: PolicyIntent) -> None:
         """List or judge; reading is done in a thread."""
         match intent:
-            case ListPolicy():
+            case ListPolicy() | ReadPolicyAgain():
+                if isinstance(intent, ReadPolicyAgain):
+                    await self._trust.read_again("What your files say")
                 rows = await asyncio.to_thread(lambda: tuple(self._rows()))
                 self._post(PolicyRowsUpdate(self._core.executor.mode.value, rows))
             case JudgeCall(text):
@@ -79,13 +86,13 @@ class PolicyController:
     def _place(self, explanation: Explanation) -> ExecutionPlace:
         if explanation.looks:
             return ExecutionPlace.READING_CAGE
-        caged = self._core.configuration.sandbox.mode.value != "off"
+        caged = self._trust.configuration.sandbox.mode.value != "off"
         return ExecutionPlace.WORK_CAGE if caged else ExecutionPlace.THIS_MACHINE
 
     # -- the list ----------------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[PolicyRow]:
-        files = self._core.configuration.files
+        files = self._trust.configuration.files
         ordered = [*files.documents, files.preset]
         yield from self._findings()
         yield from self._settings(ordered)
@@ -98,7 +105,7 @@ class PolicyController:
     def _findings(self) -> Iterator[PolicyRow]:
         from ollm_tui.core.policy.lint import lint, lint_sources  # neither is needed for a start
 
-        configuration = self._core.configuration
+        configuration = self._trust.configuration
         files = configuration.files
         documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
         found = [*lint(documents, self._core.registry.list()), *lint_sources(configuration.sources)]
@@ -106,10 +113,11 @@ class PolicyController:
             fields = finding.model_dump(mode="json", by_alias=True, exclude_none=True)
             details = "\n".join(f"{name}: {value}" for name, value in fields.items())
             section, kind = PolicySection.FINDINGS, finding.kind.value
-            yield PolicyRow(f"f{number}", section, finding.message, kind, finding.source, details=details)
+            place = (_own_file(finding.file), finding.line or 0)
+            yield PolicyRow(f"f{number}", section, finding.message, kind, finding.source, "", details, *place)
 
     def _settings(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
-        configuration = self._core.configuration
+        configuration = self._trust.configuration
         sources, commands = configuration.sources, configuration.sources.commands
         named = next((each for each in ordered if each.document.preset), None)
         deciding = next((each for each in ordered if each.document.default_action), None)
@@ -125,7 +133,9 @@ class PolicyController:
             where = (source.file or source.source) if source is not None else meaning
             details = f"{meaning}\n\n`ollm-tui config path` tells where it is changed: [policy], {name} = ..."
             beside = source.source if source is not None else ""
-            yield PolicyRow(f"s{name}", PolicySection.SETTINGS, f"{name} = {value}", where, beside, details=details)
+            file = _own_file(source.file if source is not None else None)
+            section, title = PolicySection.SETTINGS, f"{name} = {value}"
+            yield PolicyRow(f"s{name}", section, title, where, beside, details=details, file=file)
 
     def _approvals(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
         from ollm_tui.core.policy.approval_patterns import ApprovalKey
@@ -141,7 +151,8 @@ class PolicyController:
                 details = "\n".join(f"{name}: {value}" for name, value in fields.items())
                 where = f"{loaded.file or loaded.source}  {times}"
                 row_id = f"a{loaded.source}{number}"
-                yield PolicyRow(row_id, PolicySection.APPROVALS, approval.pattern, where, beside, "allow", details)
+                section, file = PolicySection.APPROVALS, _own_file(loaded.file)
+                yield PolicyRow(row_id, section, approval.pattern, where, beside, "allow", details, file)
         for number, pattern in enumerate(self._core.executor.policy.sources.commands.approvals):
             if not pattern.file:
                 section, told = PolicySection.APPROVALS, "this session alone"
@@ -166,7 +177,8 @@ def _rules(loaded: LoadedPolicy, counts: str) -> Iterator[PolicyRow]:
         facts = f"{location}{f'; {counts}' if counts else ''}"
         row_id = f"r{location.source}{location.number}"
         beside = f"{location.source} {location.number}"
-        yield PolicyRow(row_id, PolicySection.RULES, title, facts, beside, rule.action.value, details)
+        place = (_own_file(location.file), location.line or 0)
+        yield PolicyRow(row_id, PolicySection.RULES, title, facts, beside, rule.action.value, details, *place)
 
 
 def _decided(line: AuditLine) -> PolicyRow | None:
@@ -183,4 +195,10 @@ def _decided(line: AuditLine) -> PolicyRow | None:
     fields = entry.model_dump(mode="json", exclude_none=True)
     details = "\n".join(f"{name}: {value}" for name, value in fields.items())
     facts, beside = f"{line.time[:19]}  {why}", line.time[11:19]
-    return PolicyRow(f"l{line.number}", PolicySection.DECISIONS, entry.tool, facts, beside, word, details)
+    place = (_own_file(entry.file), entry.line or 0)
+    return PolicyRow(f"l{line.number}", PolicySection.DECISIONS, entry.tool, facts, beside, word, details, *place)
+
+
+def _own_file(name: str | None) -> str:
+    """Return the file of a source; empty for what comes with the program."""
+    return name if name is not None and Path(name).is_absolute() else ""

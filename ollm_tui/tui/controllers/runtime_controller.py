@@ -99,8 +99,8 @@ class RuntimeController:
             lambda text: runtime.stream.publish(NoticeEvent(text=text)),
             lambda message: plan_since(core.undo, runtime.log.folder, message),
         )
-        self._policy = PolicyController(core, post)
         self._trust = TrustController(core, post, self._policy_changed)
+        self._policy = PolicyController(core, post, self._trust)
         self._sessions = SessionsController(runtime, post, clock, self._session_switched, self._undo.take_back)
         self._status = StatusController(runtime, post, clock)
         self._models = ModelsController(runtime, post, self._model_switched)

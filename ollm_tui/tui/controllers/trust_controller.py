@@ -31,14 +31,14 @@ class TrustController:
     def __init__(self, core: Core, post: PostUpdate, changed: Callable[[Configuration], None]) -> None:
         self._core = core
         self._executor = core.executor
-        self._configuration = core.configuration
+        self.configuration = core.configuration
         self._workspace = core.configuration.workspace.root
         self._post = post
         self._changed = changed
 
     def first_notes(self) -> list[NoteEntry]:
         """Return a note about a configuration file that is not trusted."""
-        match self._configuration.trust:
+        match self.configuration.trust:
             case TrustState.UNTRUSTED:
                 how = "is this folder's own config file. It does not count yet"
             case TrustState.CHANGED:
@@ -86,7 +86,7 @@ class TrustController:
         if files:
             self._post(updates.TrustQuestionUpdate(tuple(files)))
         elif own.trust is TrustState.TRUSTED:
-            await self._read_again()
+            await self.read_again()
         else:
             self._post(updates.ToastUpdate(NOTHING))
 
@@ -107,12 +107,13 @@ class TrustController:
             self._post(updates.ConversationUpdate(EntriesChanged((NoteEntry(f"trust-{name}", words),))))
         await self.post_prompt_files()
         if state is TrustState.TRUSTED:
-            await self._read_again()
+            await self.read_again()
         elif state is not None:
             self._post(updates.ToastUpdate(f"{REPOSITORY_CONFIG} {CHANGED}", failed=True))
 
-    async def _read_again(self) -> None:
-        options = replace(self._configuration.options, workspace=self._workspace)
+    async def read_again(self, name: str = str(REPOSITORY_CONFIG)) -> None:
+        """Let the configuration hold as its files stand now; say of `name` that it counts."""
+        options = replace(self.configuration.options, workspace=self._workspace)
         try:
             read = await asyncio.to_thread(configure, options)
         except ConfigurationError as error:
@@ -120,7 +121,7 @@ class TrustController:
                 updates.ToastUpdate(f"The policy could not be read anew, the old one holds: {error}", failed=True)
             )
             return
-        fresh, start = read.with_readable(self._executor.workspace.readable_roots), self._configuration
+        fresh, start = read.with_readable(self._executor.workspace.readable_roots), self.configuration
         # With an error everything is denied, earlier approvals included.
         valid = fresh.policy_error is None
 
@@ -130,9 +131,14 @@ class TrustController:
 
         await self._executor.change_policy(change, fresh.workspace if valid else self._executor.workspace)
         self._core.use_hooks(fresh.hooks)
-        self._configuration = fresh
+        self.configuration = fresh
         self._changed(fresh)
-        self._report(fresh)
+        if name == str(REPOSITORY_CONFIG):
+            self._report(fresh)
+        elif valid:
+            self._post(updates.ToastUpdate(f"{name} counts from now on."))
+        else:
+            self._post(updates.ToastUpdate(f"Everything is denied now: {fresh.policy_error}", failed=True))
 
     def _report(self, fresh: Configuration) -> None:
         if fresh.trust is not TrustState.TRUSTED:

@@ -32,6 +32,9 @@ class PolicyRow:
     decision: str = ""
     details: str = ""
     """Lines about it, as they stand in its file or log."""
+    file: str = ""
+    """Where it can be changed; empty where it is part of the program."""
+    line: int = 0
 
 
 class PolicyIntent(Intent):
@@ -40,6 +43,10 @@ class PolicyIntent(Intent):
 
 class ListPolicy(PolicyIntent):
     """List what holds, and what was decided lately."""
+
+
+class ReadPolicyAgain(PolicyIntent):
+    """Let the policy hold as its files stand now, and list it."""
 
 
 @dataclass

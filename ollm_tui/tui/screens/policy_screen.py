@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events, on
@@ -16,6 +17,7 @@ from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.external_editor import EditorError, ExternalEditor
 from ollm_tui.tui.protocol.policy import (
     JudgeCall,
     JudgedUpdate,
@@ -24,6 +26,7 @@ from ollm_tui.tui.protocol.policy import (
     PolicyRowsUpdate,
     PolicySection,
     PolicyUpdate,
+    ReadPolicyAgain,
 )
 from ollm_tui.tui.protocol.updates import Update
 from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines
@@ -33,6 +36,7 @@ from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
 LOOKING = "Looking ..."
+NO_FILE = "It is no part of a file of yours. Rules in the file that `ollm-tui config path` tells come before it."
 WIDE_COLUMNS = 100
 MOST_BESIDE = 24
 """Cells at the right edge of a row that say where it comes from."""
@@ -50,6 +54,7 @@ WHAT_IF = "What would happen to: a command, or TOOL {arguments}"
 KEYS = (
     KeyHint("/", "what would happen", "try_call"),
     KeyHint("s", "next part", "next_part"),
+    KeyHint("e", "edit its file", "edit"),
     KeyHint("Tab", "read", "read"),
     KeyHint("Esc", "close", "back"),
 )
@@ -68,13 +73,15 @@ class PolicyScreen(ModalScreen[None]):
         *key_bindings(
             ("slash", "try_call", "What would happen", "policy.try", "Type a call to see what would happen to it"),
             ("s", "next_part", "Next part", "policy.part", "Go to the next part of the list"),
+            ("e", "edit", "Edit", "policy.edit", "Open its file at its line; what you change there counts at once"),
             ("tab", "read", "Read", "policy.read", "From the list to the text, and back"),
             ("q", "close", "Close", "policy.close", "Close the policy"),
         ),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, editor: ExternalEditor) -> None:
         super().__init__(name="policy")
+        self._editor = editor
         self._listed: tuple[PolicyRow, ...] = ()
         self._call = Input(placeholder=WHAT_IF, id="policy-call", compact=True)
         self._call.cursor_blink = False
@@ -125,8 +132,7 @@ class PolicyScreen(ModalScreen[None]):
 
     @on(RowList.Moved)
     def _show_marked(self) -> None:
-        chosen = self._rows.chosen_id
-        row = next((row for row in self._listed if row.id == chosen), None)
+        chosen, row = self._rows.chosen_id, self._marked
         if row is not None:
             self._show(row.section.value, f"{row.title}\n{row.facts}\n\n{row.details}")
         elif chosen is not None:
@@ -165,6 +171,22 @@ class PolicyScreen(ModalScreen[None]):
         if marked is not None:
             self._rows.choose(parts[(parts.index(marked) + 1) % len(parts)].value)
 
+    def action_edit(self) -> None:
+        """Open the marked entry's file at its line, and let what was changed hold."""
+        row = self._marked
+        if row is None or not row.file:
+            self.notify(NO_FILE, markup=False)
+        elif not self._editor.is_open:
+            self.run_worker(self._edit(row), name="editor", exit_on_error=False)
+
+    async def _edit(self, row: PolicyRow) -> None:
+        try:
+            await self._editor.open_file(Path(row.file), row.line)
+        except EditorError as error:
+            self.notify(visible(str(error)), severity="error", markup=False, timeout=15)
+            return
+        self.post_message(ReadPolicyAgain())
+
     def action_read(self) -> None:
         """Go to the text, or back to the list."""
         (self._rows if self._shown.has_focus else self._shown).focus()
@@ -182,6 +204,10 @@ class PolicyScreen(ModalScreen[None]):
         """Close the policy."""
         if self.is_current:
             self.dismiss()
+
+    @property
+    def _marked(self) -> PolicyRow | None:
+        return next((row for row in self._listed if row.id == self._rows.chosen_id), None)
 
     def _show(self, title: str, text: str) -> None:
         self._side.border_title = Content(visible(title))
