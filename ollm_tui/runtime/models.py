@@ -77,11 +77,16 @@ class OfferedModel:
             "loaded": self.loaded,
         }
 
-    def __str__(self) -> str:
-        """Return it on one line: name, size, window, what it cannot do, where it is."""
+    @property
+    def short(self) -> str:
+        """Size, window, what it cannot do, and whether it is loaded, in a few words."""
         facts = [self.info.parameter_size or "", _gigabytes(self.info.size), _window(self.info.context_window)]
         facts += ["no tools" if self.calls_tools is False else "", "loaded" if self.loaded else ""]
-        words = [self.info.name, *facts, f"({self.server.label} at {self.server.base_url})"]
+        return "  ".join(filter(None, facts))
+
+    def __str__(self) -> str:
+        """Return it on one line: name, size, window, what it cannot do, where it is."""
+        words = (self.info.name, self.short, f"({self.server.label} at {self.server.base_url})")
         return visible("  ".join(filter(None, words)))
 
 

@@ -44,6 +44,7 @@ class KeyGroup(Enum):
     MEMORY = "Memory"
     SESSIONS = "Sessions"
     POLICY = "Policy"
+    MODELS = "Models"
     PREFIX = "In the terminal after ctrl+]"
     TERMINAL = "Terminal tabs"
     READING = "Reading the terminal (F5)"

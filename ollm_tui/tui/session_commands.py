@@ -10,7 +10,7 @@ from textual.app import SystemCommand
 from textual.binding import Binding
 
 from ollm_tui.tui.layout import Pane
-from ollm_tui.tui.protocol.intents import OpenSession
+from ollm_tui.tui.protocol.intents import ChooseModel, OpenSession
 from ollm_tui.tui.protocol.undo import ApplyUndo, since
 from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands
 from ollm_tui.tui.values import Activity
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ollm_tui.tui.external_editor import ExternalEditor
     from ollm_tui.tui.protocol.updates import Update
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
+    from ollm_tui.tui.screens.models_screen import ModelsScreen
     from ollm_tui.tui.screens.policy_screen import PolicyScreen
     from ollm_tui.tui.screens.rewind_screen import RewindChoice, RewindScreen
     from ollm_tui.tui.screens.sessions_screen import SessionsScreen
@@ -30,13 +31,13 @@ MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
 class SessionCommands:
-    """Opens screens over the dashboard: sessions, policy; they are imported when they are first opened."""
+    """Opens screens over the dashboard: sessions, models, policy; they are imported when they are first opened."""
 
     def __init__(self, app: App[int], dashboard: Dashboard, editor: ExternalEditor) -> None:
         self._app = app
         self._editor = editor
         self._dashboard = dashboard
-        self._open: SessionsScreen | RewindScreen | PolicyScreen | None = None
+        self._open: SessionsScreen | RewindScreen | PolicyScreen | ModelsScreen | None = None
 
     def slash_commands(self) -> Iterator[SlashCommand]:
         """Yield the commands of the prompt."""
@@ -48,7 +49,18 @@ class SessionCommands:
             "rewind", "Go back to before one of your messages: conversation, files, or both", lambda _: self.rewind()
         )
 
+        yield SlashCommand("model", "The models there are; NAME takes that one", self.models, "[NAME]")
         yield SlashCommand("policy", "What holds and why, and what would happen to a call", lambda _: self.policy())
+
+    def models(self, name: str = "") -> None:
+        """Take the model of a name; without one open the list."""
+        from ollm_tui.tui.screens.models_screen import ModelsScreen
+
+        if name:
+            self._app.post_message(ChooseModel(name))
+            return
+        self._open = screen = ModelsScreen()
+        self._app.push_screen(screen)
 
     def policy(self) -> None:
         """Open the policy."""

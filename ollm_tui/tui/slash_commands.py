@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol.intents import (
     AttachCommand,
-    ChooseModel,
     CompactConversation,
     Connect,
     ExportSession,
@@ -121,7 +120,6 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
             lambda words: handle(AttachCommand(_split(words)) if words else ShowReport("sources")),
             "[COMMAND]",
         ),
-        SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand(
             "pull", "Have Ollama load a model; alone: stop that", lambda name: handle(PullModel(name)), "[NAME]"
         ),

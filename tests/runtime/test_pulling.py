@@ -120,7 +120,7 @@ async def test_the_dashboard_offers_a_pull_shows_it_and_stops_it(server: FakeSer
         return getattr(entries[-1], "text", "") if entries else ""
 
     async with conversation(tmp_path, []) as (runtime, _):
-        controller = ModelsController(runtime, seen.append, lambda: None)
+        controller = ModelsController(runtime, seen.append, lambda: None, {})
         await controller.handle(ChooseModel("qwen3:8b"))
         assert isinstance(seen[-1], ToastUpdate) and "/pull qwen3:8b has Ollama load it" in seen[-1].text
         server.reply(PATH, FakeReply(ndjson(*LINES).pieces, stall_after=3))

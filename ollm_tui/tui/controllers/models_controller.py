@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 
-from ollm_tui.agent.events import NoticeEvent
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.escape import visible
+from ollm_tui.runtime.models import OfferedModel
 from ollm_tui.runtime.runtime import Runtime
 from ollm_tui.tui.protocol import PostUpdate
 from ollm_tui.tui.protocol.intents import ChooseModel, ModelIntent, PullModel
+from ollm_tui.tui.protocol.models import ListModels, ModelRow, ModelsUpdate
 from ollm_tui.tui.protocol.updates import ConversationUpdate, ToastUpdate
 from ollm_tui.tui.values import EntriesChanged, NoteEntry, NoteKind
 
@@ -19,8 +20,11 @@ from ollm_tui.tui.values import EntriesChanged, NoteEntry, NoteKind
 class ModelsController:
     """Handler of `/model` and `/connect`; the servers are asked each time."""
 
-    def __init__(self, runtime: Runtime, post: PostUpdate, switched: Callable[[], None]) -> None:
-        """`switched` is called once another model is in use."""
+    def __init__(
+        self, runtime: Runtime, post: PostUpdate, switched: Callable[[], None], rates: Mapping[str, float]
+    ) -> None:
+        """`switched` is called once another model is in use; `rates` are tokens a second by model."""
+        self._rates = rates
         self._runtime = runtime
         self._post = post
         self._switched = switched
@@ -30,22 +34,41 @@ class ModelsController:
     async def handle(self, intent: ModelIntent) -> None:
         """Do what the intent asks for."""
         match intent:
-            case ChooseModel(name):
-                await self.choose(name)
+            case ListModels():
+                await self.list()
+            case ChooseModel(name, server):
+                await self.choose(name, server)
             case PullModel(name):
                 await self.pull(name)
             case _:
                 await self.connect()
 
-    async def choose(self, name: str) -> None:
-        """Take the model of that name; without a name list what there is."""
+    async def list(self) -> None:
+        """Show what the servers have; slow ones are waited for."""
+        from ollm_tui.runtime.models import offered_models
+
+        models = await offered_models(self._runtime.core.configuration.settings)
+        self._post(ModelsUpdate(tuple(map(self._row, models))))
+
+    def _row(self, model: OfferedModel) -> ModelRow:
+        provider, rate = self._runtime.agent.provider, self._rates.get(model.info.name)
+        facts = {name: value for name, value in model.facts().items() if value is not None}
+        lines = [
+            f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
+            for name, value in facts.items()
+        ]
+        if rate is not None:
+            lines.insert(0, f"{rate:.0f} tokens a second, measured at its last answer here")
+        return ModelRow(
+            model.info.name, model.server.base_url, model.short, "\n".join(lines), provider.model == model.info.name
+        )
+
+    async def choose(self, name: str, server: str = "") -> None:
+        """Take the model of that name."""
         from ollm_tui.runtime.models import ModelNotFoundError, choose, offered_models, switch_model
 
         models = await offered_models(self._runtime.core.configuration.settings)
-        if not name and models:
-            lines = ["Models; /model NAME takes one:", *map(str, models)]
-            self._runtime.stream.publish(NoticeEvent(text="\n".join(lines)))
-            return
+        models = [model for model in models if server in ("", model.server.base_url)]
         try:
             await switch_model(self._runtime, choose(models, name))
         except ModelNotFoundError as error:
@@ -105,7 +128,7 @@ class ModelsController:
             )
             self._post(ToastUpdate(words, failed=True))
         elif self._runtime.agent.provider.name != "offline":
-            await self.choose("")
+            self._post(ToastUpdate("A model is in use already. /model shows what else there is."))
         else:
             able = [model for model in models if model.calls_tools is not False]
             try:

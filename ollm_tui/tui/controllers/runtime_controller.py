@@ -103,7 +103,7 @@ class RuntimeController:
         self._policy = PolicyController(core, post, self._trust)
         self._sessions = SessionsController(runtime, post, clock, self._session_switched, self._undo.take_back)
         self._status = StatusController(runtime, post, clock)
-        self._models = ModelsController(runtime, post, self._model_switched)
+        self._models = ModelsController(runtime, post, self._model_switched, self._status.rates)
         self._closing_lines = closing_lines
         self._still_running: tuple[str, ...] = ()
         self._reports = ReportsController(core, post)

@@ -53,6 +53,8 @@ class StatusController:
         )
         self._log = runtime.log
         self._rate = AnswerRate(clock.monotonic)
+        self.rates: dict[str, float] = {}
+        """Tokens a second of the last answer, by model."""
         self._clock = clock
         self._next_look = float("-inf")
         self._looking = self._wanted = False
@@ -68,15 +70,18 @@ class StatusController:
             self._tokens_used(event)
 
     def _tokens_used(self, event: UsageEvent) -> None:
+        model, rate = self._runtime.agent.provider.describe().model or self.now.model, self._rate.of(event)
+        if rate is not None:
+            self.rates[model] = rate
         used = event.context_used or (event.prompt_tokens or 0) + (event.completion_tokens or 0)
         self._change(
             replace(
                 self.now,
-                model=self._runtime.agent.provider.describe().model or self.now.model,
+                model=model,
                 tokens_used=used or self.now.tokens_used,
                 tokens_limit=event.context_limit or self.now.tokens_limit,
                 tokens_estimated=event.estimated,
-                tokens_per_second=self._rate.of(event) or self.now.tokens_per_second,
+                tokens_per_second=rate or self.now.tokens_per_second,
             )
         )
 

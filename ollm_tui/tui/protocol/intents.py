@@ -90,9 +90,10 @@ class ModelIntent(Intent):
 
 @dataclass
 class ChooseModel(ModelIntent):
-    """Take another model for the session; without a name list them."""
+    """Take another model for the session; without `server` the one of that name, wherever it is."""
 
-    name: str = ""
+    name: str
+    server: str = ""
 
 
 class Connect(ModelIntent):

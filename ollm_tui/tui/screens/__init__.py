@@ -12,6 +12,7 @@ def load_all() -> tuple[ModuleType, ...]:
         help_screen,
         jobs_screen,
         memory_screen,
+        models_screen,
         policy_screen,
         question_screens,
         rewind_screen,
@@ -26,6 +27,7 @@ def load_all() -> tuple[ModuleType, ...]:
         help_screen,
         jobs_screen,
         memory_screen,
+        models_screen,
         policy_screen,
         question_screens,
     )

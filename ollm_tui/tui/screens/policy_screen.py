@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from textual import events, on
-from textual.app import ComposeResult
+from textual import on
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input
 
-from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
 from ollm_tui.tui.protocol.policy import (
@@ -29,15 +26,12 @@ from ollm_tui.tui.protocol.policy import (
     ReadPolicyAgain,
 )
 from ollm_tui.tui.protocol.updates import Update
-from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines
+from ollm_tui.tui.screens.list_and_text import ListAndTextScreen
+from ollm_tui.tui.screens.memory_browser import KeyHint
 from ollm_tui.tui.styled_text import TextRole, line
-from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
-from ollm_tui.tui.widgets.text_box import TextBox
 
-LOOKING = "Looking ..."
 NO_FILE = "It is no part of a file of yours. Rules in the file that `ollm-tui config path` tells come before it."
-WIDE_COLUMNS = 100
 MOST_BESIDE = 24
 """Cells at the right edge of a row that say where it comes from."""
 ABOUT = {
@@ -51,18 +45,11 @@ ABOUT = {
 TYPING_SECONDS = 0.15
 """A call is judged once nothing was typed for that long."""
 WHAT_IF = "What would happen to: a command, or TOOL {arguments}"
-KEYS = (
-    KeyHint("/", "what would happen", "try_call"),
-    KeyHint("s", "next part", "next_part"),
-    KeyHint("e", "edit its file", "edit"),
-    KeyHint("Tab", "read", "read"),
-    KeyHint("Esc", "close", "back"),
-)
 _ROLES = {"allow": TextRole.OK, "ask": TextRole.WARNING, "deny": TextRole.ERROR}
 
 
 @register_keys(KeyGroup.POLICY)
-class PolicyScreen(ModalScreen[None]):
+class PolicyScreen(ListAndTextScreen):
     """List of what holds beside the marked entry; a line above it takes a call to be judged, which runs nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,50 +66,41 @@ class PolicyScreen(ModalScreen[None]):
         ),
     ]
 
+    TITLE_TEXT = "Policy"
+    KEYS = (
+        KeyHint("/", "what would happen", "try_call"),
+        KeyHint("s", "next part", "next_part"),
+        KeyHint("e", "edit its file", "edit"),
+        KeyHint("Tab", "read", "read"),
+        KeyHint("Esc", "close", "back"),
+    )
+
     def __init__(self, editor: ExternalEditor) -> None:
-        super().__init__(name="policy")
+        super().__init__("policy")
         self._editor = editor
         self._listed: tuple[PolicyRow, ...] = ()
         self._call = Input(placeholder=WHAT_IF, id="policy-call", compact=True)
         self._call.cursor_blink = False
-        self._rows = MemoryRows("policy-rows")
-        self._shown = LongText("policy-text")
-        self._side = Vertical(self._shown, id="policy-side")
-        self._keys = TextBox("policy-keys")
-        self._box = Vertical(id="policy-box")
-        self._box.border_title = "Policy"
         self._pause: Timer | None = None
 
-    def compose(self) -> ComposeResult:
-        """Compose line, list, text and keys."""
-        with self._box:
-            yield self._call
-            with Horizontal(id="policy-body"):
-                yield self._rows
-                yield self._side
-            yield self._keys
+    def above(self) -> Iterator[Widget]:
+        """Yield the line that takes a call."""
+        yield self._call
 
     def on_mount(self) -> None:
         """Ask for what holds."""
-        self._rows.focus()
-        self._shown.show_text(LOOKING, role=TextRole.MUTED)
         self.post_message(ListPolicy())
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Adapt to the width."""
-        self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
-        self.call_after_refresh(lambda: self._keys.show_lines(*key_lines(KEYS, max(20, self._keys.size.width))))
 
     def take(self, message: Update) -> None:
         """Show an update that concerns the policy."""
         match message:
             case PolicyRowsUpdate(mode, rows):
-                self._box.border_title = Content(f"Policy  mode {visible(mode)}")
+                self.entitle(f"Policy  mode {mode}")
                 self._listed = rows
                 self._rows.show_rows(list(_list_rows(rows)))
                 self._show_marked()
             case JudgedUpdate(text, decision, details) if text == self._call.value:
-                self._show(f"{decision.upper()}  {text}", details)
+                self.show(f"{decision.upper()}  {text}", details)
             case PolicyUpdate():
                 pass
             case _:
@@ -134,9 +112,9 @@ class PolicyScreen(ModalScreen[None]):
     def _show_marked(self) -> None:
         chosen, row = self._rows.chosen_id, self._marked
         if row is not None:
-            self._show(row.section.value, f"{row.title}\n{row.facts}\n\n{row.details}")
+            self.show(row.section.value, f"{row.title}\n{row.facts}\n\n{row.details}")
         elif chosen is not None:
-            self._show(chosen, ABOUT[PolicySection(chosen)])
+            self.show(chosen, ABOUT[PolicySection(chosen)])
 
     @on(Input.Changed, "#policy-call")
     def _typed(self) -> None:
@@ -187,10 +165,6 @@ class PolicyScreen(ModalScreen[None]):
             return
         self.post_message(ReadPolicyAgain())
 
-    def action_read(self) -> None:
-        """Go to the text, or back to the list."""
-        (self._rows if self._shown.has_focus else self._shown).focus()
-
     def action_back(self) -> None:
         """Leave the line, then the screen."""
         if self._call.value or self._call.has_focus or self._shown.has_focus:
@@ -200,18 +174,9 @@ class PolicyScreen(ModalScreen[None]):
         else:
             self.action_close()
 
-    def action_close(self) -> None:
-        """Close the policy."""
-        if self.is_current:
-            self.dismiss()
-
     @property
     def _marked(self) -> PolicyRow | None:
         return next((row for row in self._listed if row.id == self._rows.chosen_id), None)
-
-    def _show(self, title: str, text: str) -> None:
-        self._side.border_title = Content(visible(title))
-        self._shown.show_text(visible_block(text).rstrip())
 
 
 def _list_rows(rows: Sequence[PolicyRow]) -> Iterator[ListRow]:
