@@ -20,7 +20,7 @@ from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState, Risk
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.core.policy.approvals import RememberOffer
-from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
@@ -383,6 +383,20 @@ def test_the_terminal_is_searched_while_its_program_waits(camera: Camera, size: 
 
     same = camera.take(size, play)
     assert camera.shows("/ error", "8/9", "GET /export/52 500 error")
+    assert same
+
+
+@BOTH
+def test_of_several_shells_a_busy_one_is_closed_after_a_question(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        further = CommandStatus("s2", "/bin/bash", kind=CommandKind.PERSON)
+        await terminal_of(here, SHELL, further, output=b"$ ")
+        await here.press("ctrl+right_square_bracket", "2")
+        await here.post(updates.ShellBusyUpdate("s2", (ProcessName(4711, "make"), ProcessName(4712, "cc1"))))
+        await wait_until(here.pilot, lambda: "Close this shell?" in here.text)
+
+    same = camera.take(size, play)
+    assert camera.shows("[shell 2]", "It runs 4711 (make), 4712 (cc1).", "y close it")
     assert same
 
 

@@ -112,7 +112,8 @@ async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_ter
         view = await terminal_of(here, SHELL, agents_command())
         term, rows = here.app.dashboard.term, view.engine.screen.lines
         await here.burst(PREFIX)
-        assert "^] z Zoom  n Next  p Before  + Taller  - Lower  [ Read  s Shell  ] Send  F8 Send F8" in here.text
+        keys = "z Zoom  n Next  p Before  + Taller  - Lower  [ Read  s Shell  c New  x Close  1 to 9 Tab  ] Send"
+        assert f"^] {keys}  F8 Send F8" in here.text
         await here.burst("z", "a")
         assert here.app.dashboard.arrangement.zoomed is Pane.TERM
         await here.burst(PREFIX, "n", "b", PREFIX, "p", "c")
@@ -132,8 +133,8 @@ async def test_a_key_that_the_prefix_does_not_know_goes_to_nobody_and_the_termin
     monkeypatch.setattr("ollm_tui.tui.panes.terminal_prefix.PREFIX_SECONDS", 60.0)
     async with stage(notifications=True) as here:
         await terminal_of(here, SHELL)
-        await here.burst(PREFIX, "x")
-        assert "^] knows no x: the key went to nobody." in here.text
+        await here.burst(PREFIX, "q")
+        assert "^] knows no q: the key went to nobody." in here.text
         await here.burst(PREFIX, "enter")
         assert (here.app.dashboard.prompt.text, here.backend.of(TypeKeys)) == ("", [])
         assert here.app.dashboard.prompt.has_focus

@@ -14,7 +14,7 @@ from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.hub import CommandHub, UnknownCommandError
 from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.core.shell.pty_process import StartError
-from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName
 from ollm_tui.tui.protocol import PostUpdate, command_intents, updates
 
 POLL_SECONDS = 1.0
@@ -70,6 +70,8 @@ class CommandsController:
         match intent:
             case command_intents.OpenShell():
                 self._start(self._open_shell(intent))
+            case command_intents.CloseShell():
+                self._start(self._close_shell(intent))
             case command_intents.AttachTerminal(command_id, feed):
                 self._attach(command_id, feed)
             case command_intents.DetachTerminal(command_id):
@@ -102,6 +104,19 @@ class CommandsController:
         self._post_commands()
         if intent.typed:
             self._hub.find(command_id).type(intent.typed.encode())
+
+    async def _close_shell(self, intent: command_intents.CloseShell) -> None:
+        def others() -> tuple[ProcessName, ...]:
+            tree = self._hub.process_tree(intent.command_id)
+            members = [one for one in tree.members() if one.pid != tree.leader]
+            return tuple(ProcessName(one.pid, visible(one.name)) for one in members)
+
+        with suppress(UnknownCommandError):
+            busy = () if intent.although_busy else await asyncio.to_thread(others)
+            if busy:
+                self._post(updates.ShellBusyUpdate(intent.command_id, busy))
+            else:
+                await self._hub.kill(intent.command_id)
 
     def _attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
         """Attach a view to the command's bytes, earlier ones first."""

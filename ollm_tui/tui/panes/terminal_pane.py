@@ -12,13 +12,13 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from ollm_tui.core.shell.status import CommandKind, CommandStatus
+from ollm_tui.core.shell.status import CommandKind
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
-from ollm_tui.tui.panes.terminal_views import SHELL_GUTTER, TerminalViews, short_path
+from ollm_tui.tui.panes.terminal_shells import TerminalShells, is_attached
+from ollm_tui.tui.panes.terminal_views import short_path
 from ollm_tui.tui.protocol.command_intents import (
     InterruptCommand,
-    OpenShell,
     ResizeTerminal,
     SendReply,
     TakeOverCommand,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @register_keys(KeyGroup.TERMINAL)
-class TerminalPane(TerminalViews):
+class TerminalPane(TerminalShells):
     """Terminals of the person's shell and of the agent's commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -60,7 +60,6 @@ class TerminalPane(TerminalViews):
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
-        self._shell_asked = False
         self._search: TerminalSearch | None = None
         self._sought = ""
 
@@ -73,7 +72,8 @@ class TerminalPane(TerminalViews):
         running = [one for one in self._commands.values() if one.kind is CommandKind.AGENT and one.attached]
         waiting = [one.id for one in running if one.waiting_for_input]
         in_front = [one.id for one in running if one.id == self._chosen or not one.background]
-        candidates = waiting or in_front or [SHELL]
+        own = SHELL if self.agents_command is not None else self._chosen
+        candidates = waiting or in_front or [own]
         if self._chosen not in candidates:
             self.choose(candidates[-1])
         if self.view is not None:
@@ -107,33 +107,13 @@ class TerminalPane(TerminalViews):
         if self.view is not None:
             self.view.send_key(key)
 
-    def go_to_shell(self) -> None:
-        """Bring the person's shell to the front, started again if it has ended."""
-        self.choose(SHELL)
-        if self._shell_id:
-            self.action_restart()
-
-    def type_into_shell(self, text: str) -> None:
-        """Type a line into the person's shell, started if need be."""
-        self.choose(SHELL)
-        data = f"{text}\n"
-        if self._shell_id and _is_attached(self._commands.get(self._shell_id)):
-            self.post_message(TypeKeys(self._shell_id, data.encode()))
-        else:
-            self._start_shell(data)
-
-    def action_restart(self) -> None:
-        """Start the shell again once it has ended."""
-        if self._chosen == SHELL and not _is_attached(self._commands.get(self._shell_id)):
-            self._start_shell("")
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now."""
         match action:
             case "send":
                 return self.has_selection
             case "interrupt":
-                return _is_attached(self.agents_command)
+                return is_attached(self.agents_command)
             case "take_over":
                 command = self.agents_command
                 return command is not None and command.attached and not command.user_input.took_over
@@ -244,16 +224,6 @@ class TerminalPane(TerminalViews):
         event.stop()
         self._say_keys()
 
-    def _start_shell(self, typed: str) -> None:
-        self._shell_asked = True
-        self._hint.starting()
-        self.call_after_refresh(self._open_shell, typed)
-
-    def _open_shell(self, typed: str) -> None:
-        # After the pane has its rows: what a shell of two rows writes is gone before it gets more.
-        size = self._views.get(SHELL, self._hint).outer_size
-        self.post_message(OpenShell(max(20, size.width - SHELL_GUTTER), max(2, size.height), typed))
-
     def _command_of(self, view: Widget) -> str:
         tab_id = self._tab_of(view)
         return self._shell_id if tab_id == SHELL else tab_id
@@ -284,7 +254,3 @@ class TerminalPane(TerminalViews):
         else:
             words = "F12 sends the selection" if self.has_selection else "^T type  F5 read"
         self.border_subtitle = f" {words} "
-
-
-def _is_attached(command: CommandStatus | None) -> bool:
-    return command is not None and command.attached

@@ -31,6 +31,8 @@ class PrefixAction(StrEnum):
     LOWER = "lower"
     READ = "read"
     SHELL = "shell"
+    NEW_SHELL = "new_shell"
+    CLOSE_SHELL = "close_shell"
     SEND_PREFIX = "send_prefix"
     SEND_REVIEW = "send_review"
 
@@ -51,6 +53,9 @@ class TerminalPrefix(OneRow, can_focus=True):
         _row("minus", PrefixAction.LOWER, "Lower", "Give the terminal fewer rows; may be repeated"),
         _row("left_square_bracket", PrefixAction.READ, "Read", "Scroll, search and select with keys"),
         _row("s", PrefixAction.SHELL, "Shell", "Your shell, started again if it has ended"),
+        _row("c", PrefixAction.NEW_SHELL, "New", "Open a further shell of yours"),
+        _row("x,ampersand", PrefixAction.CLOSE_SHELL, "Close", "Close the shell in front; asks if it is busy"),
+        ("1,2,3,4,5,6,7,8,9", "choose_tab", "to 9 Tab", "prefix.tab", "Terminal by its place in the line of tabs"),
         _row("right_square_bracket,ctrl+right_square_bracket", PrefixAction.SEND_PREFIX, "Send", "Send ctrl+] itself"),
         _row("f8", PrefixAction.SEND_REVIEW, "Send F8", "Send F8 to the program"),
         show=False,
@@ -62,12 +67,19 @@ class TerminalPrefix(OneRow, can_focus=True):
 
         action: PrefixAction
 
+    @dataclass
+    class TabChosen(Message):
+        """The person chose a tab by its place."""
+
+        number: int
+
     class Ended(Message):
         """No key of the menu came: the terminal is left."""
 
     def __init__(self) -> None:
         super().__init__("term-prefix")
         self._timer: Timer | None = None
+        self._pressed = ""
 
     def on_mount(self) -> None:
         """Take the focus, and wait for a key."""
@@ -103,6 +115,7 @@ class TerminalPrefix(OneRow, can_focus=True):
 
     async def _on_key(self, event: events.Key) -> None:
         """Leave at a key that nobody knows; it does nothing, not even in the prompt."""
+        self._pressed = event.key
         if event.key in self._own_keys() or event.key in ("escape", *MODIFIER_FUNCTIONAL_KEYS):
             return
         event.stop()
@@ -126,6 +139,13 @@ class TerminalPrefix(OneRow, can_focus=True):
         if chosen in (PrefixAction.TALLER, PrefixAction.LOWER):
             self._wait()
         self.post_message(self.KeyChosen(chosen))
+
+    def action_choose_tab(self) -> None:
+        """Bring a tab to the front: the first key that is set for this stands for the first."""
+        bound = self.screen.active_bindings.values()
+        keys = [one.binding.key for one in bound if one.node is self and one.binding.id == "prefix.tab"]
+        if self._pressed in keys:
+            self.post_message(self.TabChosen(keys.index(self._pressed) + 1))
 
     def row(self, width: int) -> StyledLine:
         """Return the keys and what they do."""

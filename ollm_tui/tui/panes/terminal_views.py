@@ -20,7 +20,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal, TypeKeys
 from ollm_tui.tui.styled_text import app_of, set_rule
-from ollm_tui.tui.widgets.tab_strip import SHELL, TabStrip, shown_tabs
+from ollm_tui.tui.widgets.tab_strip import NEW_SHELL, SHELL, TabStrip, shown_tabs
 
 if TYPE_CHECKING:
     from ollm_tui.tui.terminal.terminal_view import TerminalView
@@ -42,22 +42,22 @@ class ShellHint(Static, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__("Shell starts on first focus", markup=False, id="term-hint")
-        self._failed = False
+        self.has_failed = False
 
     def starting(self) -> None:
         """Show that the shell is starting."""
-        self._failed = False
+        self.has_failed = False
         self.update("Shell is starting")
 
     def failed(self, why: str) -> None:
         """Show why the shell could not be started."""
-        self._failed = True
+        self.has_failed = True
         self.update(f"{visible(why)}\nEnter tries again.")
 
     def on_key(self, event: events.Key) -> None:
         """Pass a typed character on to the shell."""
         text = EDITING.get(event.key) or (event.character if event.is_printable else None)
-        if text and not self._failed:
+        if text and not self.has_failed:
             event.stop()
             self.post_message(self.Typed(text))
 
@@ -83,6 +83,8 @@ class TerminalViews(Vertical):
         self._views: dict[str, TerminalView] = {}
         self._shell_id = ""
         self._typed_ahead = ""
+        self._starting = False
+        """Whether a further shell was asked for."""
         self._chosen = SHELL
         self._label = SHELL
         self._titles: dict[str, str] = {}
@@ -104,14 +106,14 @@ class TerminalViews(Vertical):
         """Show these commands; bring a new one to the front without focus."""
         agents = [command for command in commands if command.kind is CommandKind.AGENT and not command.detached]
         fresh = [command for command in agents if command.id not in self._commands]
-        self._commands = {command.id: command for command in commands}
+        known, self._commands = self._commands, {command.id: command for command in commands}
         for command in commands:
-            if command.kind is CommandKind.PERSON and command.attached and command.id != self._shell_id:
+            if command.kind is CommandKind.PERSON and command.attached and command.id not in known:
                 self._bind_shell(command.id)
             view = self._views.get(SHELL if command.id == self._shell_id else command.id)
             if view is not None:
                 view.interactive = command.attached
-        for tab_id in [known for known in self._views if known != SHELL and known not in self._commands]:
+        for tab_id in [one for one in self._views if one != SHELL and self._is_over(one)]:
             self._drop(tab_id)
         if fresh and not self.has_focus_within:
             self.choose(fresh[-1].id)
@@ -146,7 +148,8 @@ class TerminalViews(Vertical):
     @property
     def agents_command(self) -> CommandStatus | None:
         """The agent's command in front."""
-        return None if self._chosen == SHELL else self._commands.get(self._chosen)
+        command = self._commands.get(self._chosen)
+        return command if command is not None and command.kind is CommandKind.AGENT else None
 
     @property
     def focus_target(self) -> Widget:
@@ -171,7 +174,8 @@ class TerminalViews(Vertical):
 
     def action_turn(self, step: int) -> None:
         """Go to another tab; after the last comes the first."""
-        ids = [tab.id for tab in shown_tabs(self._commands, self._shell_id, self._chosen, self._now())]
+        tabs = shown_tabs(self._commands, self._shell_id, self._chosen, self._now(), starting=self._starting)
+        ids = [tab.id for tab in tabs]
         place = ids.index(self._chosen) if self._chosen in ids else 0
         self.choose(ids[(place + step) % len(ids)])
 
@@ -210,7 +214,17 @@ class TerminalViews(Vertical):
             self._copied_at = self._now()
             self.notify(f"A program put {len(event.text)} characters on the clipboard.", markup=False)
 
+    def _is_over(self, tab_id: str) -> bool:
+        """Return whether a tab goes: its command is not known any more, or was a further shell."""
+        command = self._commands.get(tab_id)
+        return command is None or (command.kind is CommandKind.PERSON and not command.attached)
+
     def _bind_shell(self, command_id: str) -> None:
+        """Show a shell that has started: a further one, or the first, which may have been started again."""
+        first = self._commands.get(self._shell_id)
+        if first is not None and first.attached and self._shell_id != command_id:
+            self._bind_further_shell(command_id)
+            return
         if SHELL in self._views:
             self._drop(SHELL)
         self._shell_id = command_id
@@ -224,19 +238,16 @@ class TerminalViews(Vertical):
         if self._chosen == SHELL and self.screen.focused is self._hint:
             self.screen.set_focus(view)
 
-    @on(ShellHint.Typed)
-    def _typed_for_shell(self, event: ShellHint.Typed) -> None:
-        """Send typed text, or keep it until the shell has started."""
-        event.stop()
-        if SHELL in self._views:
-            self.post_message(TypeKeys(self._shell_id, event.text.encode()))
-        else:
-            self._typed_ahead += event.text
-
-    def shell_failed(self, why: str) -> None:
-        """Show why the person's shell could not be started."""
-        self._typed_ahead = ""
-        self._hint.failed(why)
+    def _bind_further_shell(self, command_id: str) -> None:
+        in_front = self._chosen == NEW_SHELL
+        self._starting = False
+        self._view_of(command_id)
+        self._views[command_id].display = False
+        if self._typed_ahead:
+            self.post_message(TypeKeys(command_id, self._typed_ahead.encode()))
+            self._typed_ahead = ""
+        if in_front:
+            self.choose(command_id)
 
     def _view_of(self, tab_id: str) -> None:
         if tab_id not in self._views and tab_id in self._commands:
@@ -251,7 +262,8 @@ class TerminalViews(Vertical):
 
         # Right size from the start: a later resize would renumber the lines written before it.
         room = self.focus_target.outer_size
-        gutter = tab_id == SHELL  # only a shell tells of its commands
+        command = self._commands.get(tab_id)
+        gutter = command is None or command.kind is CommandKind.PERSON  # only a shell tells of its commands
         engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
@@ -263,7 +275,8 @@ class TerminalViews(Vertical):
     def _folders(self, tab_id: str) -> list[Path]:
         """Return where files are that a terminal's program may name."""
         view, command = self._views.get(tab_id), self._commands.get(tab_id)
-        own = command.cwd if command is not None else view.marks.directory if view is not None else ""
+        told = "" if view is None else view.marks.directory
+        own = told or ("" if command is None else command.cwd)
         return [*([Path(own)] if own else []), self.workspace]
 
     def _drop(self, tab_id: str) -> None:
@@ -278,7 +291,9 @@ class TerminalViews(Vertical):
         return next((known for known, one in self._views.items() if one is view), "")
 
     def _draw_tabs(self) -> None:
-        tabs = shown_tabs(self._commands, self._shell_id, self._chosen, self._now(), self._rung)
+        tabs = shown_tabs(
+            self._commands, self._shell_id, self._chosen, self._now(), self._rung, starting=self._starting
+        )
         self._strip.display = len(tabs) > 1
         self._strip.show_tabs(tabs, self._chosen)
         self._label = next((tab.label for tab in tabs if tab.id == self._chosen), tabs[0].label)
@@ -286,12 +301,12 @@ class TerminalViews(Vertical):
 
     def _draw_title(self) -> None:
         """Show the tab, its title or directory, and the last exit code."""
-        parts = ["Terminal", self._label if self._chosen == SHELL else f"agent: {self._label}"]
+        parts = ["Terminal", self._label if self.agents_command is None else f"agent: {self._label}"]
         view = self.view
         if view is not None:
             marks = view.marks
             parts.append(visible(self._titles.get(self._chosen) or short_path(marks.directory))[:MAX_TITLE])
-            if self._chosen == SHELL and marks.last_exit_code:
+            if self.agents_command is None and marks.last_exit_code:
                 parts.append(f"exit {marks.last_exit_code}")
         set_rule(self, "  ".join(part for part in parts if part))
 

@@ -29,6 +29,14 @@ class OpenShell(CommandIntent):
 
 
 @dataclass
+class CloseShell(CommandIntent):
+    """End a shell of the person's; where something runs in it, say so first."""
+
+    command_id: str
+    although_busy: bool = False
+
+
+@dataclass
 class AttachTerminal(CommandIntent):
     """Send the bytes of a command to `feed`, which takes them in any thread."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.rule_effects import RuleEffect
-    from ollm_tui.core.shell.status import CommandStatus
+    from ollm_tui.core.shell.status import CommandStatus, ProcessName
     from ollm_tui.core.todos.todo import Todo
     from ollm_tui.tui.attention import Notify
     from ollm_tui.tui.values import (
@@ -127,6 +127,14 @@ class ShellErrorUpdate(Update):
     """The person's shell could not be started."""
 
     reason: str
+
+
+@dataclass
+class ShellBusyUpdate(Update):
+    """A shell that the person closes runs these processes beside itself."""
+
+    command_id: str
+    processes: tuple[ProcessName, ...]
 
 
 @dataclass

@@ -21,7 +21,9 @@ from ollm_tui.tui.panes.messages_pane import MessagesPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.styled_text import TextRole
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.command_intents import CloseShell
+from ollm_tui.tui.styled_text import TextRole, app_of
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
@@ -29,6 +31,7 @@ from ollm_tui.tui.widgets.row_list import RowList
 from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
 from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
+SHOWN_PROCESSES = 5
 TOO_SMALL = "Window too small (need 40x10)"
 
 _CLOSED = {Pane.QUEUE: "Queue: nothing to approve", Pane.TODO: "Todo: none yet", Pane.TERM: "Terminal: ^T your shell"}
@@ -245,11 +248,37 @@ class TerminalFocusScreen(PaneScreen):
                 self.term.read()
             case PrefixAction.SHELL:
                 self.term.go_to_shell()
+            case PrefixAction.NEW_SHELL:
+                self.term.new_shell()
+            case PrefixAction.CLOSE_SHELL:
+                self.term.close_shell()
             case PrefixAction.SEND_PREFIX:
                 self.term.send_key(LEAVE_KEY)
             case PrefixAction.SEND_REVIEW:
                 self.term.send_key(REVIEW_KEY)
         self.go_to(Pane.TERM)
+
+    @on(TerminalPrefix.TabChosen)
+    def _tab_chosen(self, event: TerminalPrefix.TabChosen) -> None:
+        self.term.choose_number(event.number)
+        self.go_to(Pane.TERM)
+
+    @on(updates.ShellBusyUpdate)
+    def _ask_to_close(self, message: updates.ShellBusyUpdate) -> None:
+        """Ask before a shell is closed in which something runs."""
+        from ollm_tui.tui.screens.question_screens import YesNoScreen
+
+        def settle(yes: bool | None) -> None:
+            if yes:
+                self.post_message(CloseShell(message.command_id, although_busy=True))
+
+        names = ", ".join(map(str, message.processes[:SHOWN_PROCESSES]))
+        more = len(message.processes) - SHOWN_PROCESSES
+        facts = (
+            f"It runs {names}{f' and {more} more' if more > 0 else ''}.",
+            "All of it is hung up, and forced to end after two seconds.",
+        )
+        app_of(self).push_screen(YesNoScreen("Close this shell?", facts, "close it", self.presses), settle)
 
     def resize_terminal(self, rows: int) -> None:
         """Give the terminal more or fewer rows, where it shares the height."""

@@ -17,6 +17,9 @@ from ollm_tui.tui.widgets.text_box import ClickTarget, OneRow
 SHELL = "shell"
 """Tab id of the person's shell, whether or not it has started."""
 
+NEW_SHELL = "new shell"
+"""Tab id of a further shell that starts; once it has, its command's id is the tab's."""
+
 ENDED_TABS = 9
 """Most tabs of ended commands; the oldest are removed first."""
 
@@ -89,9 +92,15 @@ def _tab_text(tab: Tab, *, chosen: bool) -> StyledLine:
 
 
 def shown_tabs(
-    commands: dict[str, CommandStatus], shell_id: str, chosen: str, now: float, rung: Collection[str] = ()
+    commands: dict[str, CommandStatus],
+    shell_id: str,
+    chosen: str,
+    now: float,
+    rung: Collection[str] = (),
+    *,
+    starting: bool = False,
 ) -> list[Tab]:
-    """Return the shell's tab, then those of the agent's commands.
+    """Return the tabs of the person's shells, then those of the agent's commands.
 
     Of ended commands only the last few are shown. `rung` holds the tabs in the background whose program rang the bell.
     """
@@ -104,7 +113,17 @@ def shown_tabs(
         for command in others
         if command.id not in hidden
     ]
-    return [Tab(SHELL, f"shell{ended}{_bell(SHELL, rung)}"), *tabs]
+    further = [one.id for one in commands.values() if one.id != shell_id and is_further_shell(one)]
+    shells = [SHELL, *further, *([NEW_SHELL] if starting else [])]
+    labels = [f"shell {at}" if at > 1 else "shell" for at in range(1, len(shells) + 1)]
+    labels[0] += ended
+    named = [Tab(one, f"{label}{_bell(one, rung)}") for one, label in zip(shells, labels, strict=True)]
+    return [*named, *tabs]
+
+
+def is_further_shell(command: CommandStatus) -> bool:
+    """Return whether it is a shell of the person's that runs; the first one is too."""
+    return command.kind is CommandKind.PERSON and command.attached
 
 
 def command_label(command: CommandStatus) -> str:
