@@ -137,9 +137,13 @@ def _python_tests(root: Path) -> Iterator[Path]:
 def _has_pytest(root: Path) -> bool:
     if any(_has(root, *each) for each in _PYTEST_FILES):
         return True
-    return any(
-        re.search(rb"^\s*(?:import|from) pytest\b", _head(path), re.M) for path in islice(_python_tests(root), 20)
-    )
+    return any(map(_is_for_pytest, map(_head, islice(_python_tests(root), 20))))
+
+
+def _is_for_pytest(head: bytes) -> bool:
+    """Return whether a file's tests are pytest's: unittest does not see tests that are plain functions."""
+    plain = re.search(rb"^(?:async )?def test", head, re.M) is not None and b"unittest" not in head
+    return plain or re.search(rb"^\s*(?:import|from) pytest\b", head, re.M) is not None
 
 
 def _head(path: Path) -> bytes:

@@ -317,13 +317,16 @@ def summary_of(arguments: JsonObject) -> str:
     if not names:
         return ""
     value = arguments[names[0]]
+    others = 0
     if isinstance(value, list):
-        return f"{len(value)} {names[0]}"
+        if not value or not isinstance(value[0], str):
+            return f"{len(value)} {names[0]}"
+        value, others = value[0], len(value) - 1
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if names[0] in ("url", "selector") and isinstance(arguments.get("action"), str):
         text = f"{arguments['action']} {text}"
     first, *more = text.split("\n")
-    return f"{first} ..." if more else first
+    return f"{first}{' ...' if more else ''}{f' and {others} more' if others else ''}"
 
 
 def _changed(entry: UserEntry | AnswerEntry | CallEntry | NoteEntry) -> EntriesChanged:

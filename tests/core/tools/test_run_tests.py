@@ -259,6 +259,8 @@ def test_the_command_of_the_settings_comes_first(room: Room) -> None:
         ({"build.gradle.kts": ""}, Selection(("src/YakTest.kt",)), "gradle test --continue --tests '*YakTest'"),
         ({"pytest.ini": "", "Cargo.toml": ""}, Selection(("tests/yak.rs",)), "cargo test --no-fail-fast --test yak"),
         ({"pytest.ini": ""}, Selection(("--evil.py",)), "python3 -m pytest ./--evil.py"),
+        ({"test_a.py": "def test_plain():\n    pass\n"}, Selection(), "python3 -m pytest"),
+        ({"test_a.py": "import unittest\n\ndef test_helper():\n    pass\n"}, Selection(), "python3 -m unittest"),
     ],
 )
 def test_each_runner_is_found_and_called(room: Room, files: dict[str, str], selection: Selection, line: str) -> None:

@@ -275,6 +275,8 @@ def test_a_calls_end_is_its_outcome(error: str, outcome: CallOutcome) -> None:
 def test_a_summary_names_what_a_call_is_about() -> None:
     assert summary_of({"overwrite": True, "path": "a.txt"}) == "a.txt"
     assert summary_of({"todos": [1, 2, 3]}) == "3 todos"
+    assert summary_of({"paths": ["a.txt"]}) == "a.txt"
+    assert summary_of({"paths": ["a\nb", "c", "d"]}) == "a ... and 2 more"
     assert summary_of({}) == ""
 
 
