@@ -94,18 +94,19 @@ def picture_of(data: JsonObject | None) -> str:
 
 def result_words(tool: str, result: LoggedResult) -> str:
     """Return in a few words what came of a call: what it found or changed, or why it failed; often there is nothing."""
+    data = result.data or {}
     if result.error is not None:
+        if counts := _test_counts(data):
+            return counts
         reason = re.split(r"\n|(?<=[.!?])\s", result.error.message.strip(), maxsplit=1)[0].removesuffix(".")
-        if result.exit_code is not None:
+        if result.exit_code is not None and "passed" not in data:
             return ""  # its line has the code, which says as much
         return reason if len(reason) <= REASON_CHARACTERS else f"{reason[: REASON_CHARACTERS - 1]}…"
-    data = result.data or {}
     match data:
         case {"diff": {"added": int(added), "removed": int(removed)}}:
             return f"+{added} -{removed}"
-        case {"passed": int(passed), "failed": int(failed), "errors": int(errors)}:
-            counts = {"failed": failed, "errors": errors, "passed": passed}
-            return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        case {"passed": int()}:
+            return _test_counts(data)
         case {"pid": int(), "id": str(job)} if data.keys().isdisjoint(("exitCode", "signal")):
             return f"job {job}"
         case {"status": int(status)}:
@@ -115,6 +116,12 @@ def result_words(tool: str, result: LoggedResult) -> str:
             found = data.get(key)
             count = len(found) if isinstance(found, list) else found
             return f"{count:,} {one if count == 1 else many}" if isinstance(count, int) else ""
+
+
+def _test_counts(data: JsonObject) -> str:
+    """Return how many tests failed and passed; empty for what ran none."""
+    counts = {word: data.get(word) for word in ("failed", "errors", "passed")}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if isinstance(count, int) and count)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode

@@ -40,3 +40,15 @@ def test_test_runs_and_long_reasons_fit_the_line() -> None:
     error = {"type": "X", "code": "X", "slug": "execution_error", "message": f"{'a' * 60}\nmore"}
     failed = LoggedResult.model_validate({"ok": False, "llmContent": "", "returnDisplay": "", "error": error})
     assert result_words("ls", failed) == f"{'a' * 43}…"
+
+
+def test_failed_tests_are_counted_and_none_at_all_says_why() -> None:
+    def words(tool: str, message: str, data: JsonObject, code: int) -> str:
+        error = {"type": "X", "code": "X", "slug": "execution_error", "message": message}
+        fields = {"ok": False, "llmContent": "", "returnDisplay": "", "error": error, "data": data, "exitCode": code}
+        return result_words(tool, LoggedResult.model_validate(fields))
+
+    assert words("run_tests", "1 of 2 failed", {"passed": 1, "failed": 1, "errors": 0}, 1) == "1 failed, 1 passed"
+    none = "unittest found no tests. Name paths."
+    assert words("run_tests", none, {"passed": 0, "failed": 0, "errors": 0}, 5) == "unittest found no tests"
+    assert words("shell", "It failed", {}, 5) == ""

@@ -90,7 +90,8 @@ class ToolRegistry:
         if alias is not None:
             return ToolNotFound(f"{name} stands for {' or '.join(alias.tools)}, not available in this version.")
         if folded_name(name) in _LATER:
-            return ToolNotFound(f"{name} is not available in this version.", {"name": name, "closest": []})
+            remedy = " Ask the person: `ollm-tui doctor` says what it needs." if folded_name(name) == "browser" else ""
+            return ToolNotFound(f"{name} is not available in this version.{remedy}", {"name": name, "closest": []})
         names = [tool.name for tool in self.list()]
         closest = difflib.get_close_matches(folded_name(name), names, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(closest)}?" if closest else f"The tools are: {', '.join(names) or 'none'}."
