@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
+import subprocess
+import sysconfig
 import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import textual
@@ -25,6 +29,9 @@ from ollm_tui.core.search.listing import Listing, ListingOptions
 QUESTIONS = Path(__file__).parent.parent / "data" / "code_questions.toml"
 SOURCES = {"textual": Path(textual.__file__).parent, "ollm_tui": Path(ollm_tui.__file__).parent}
 DEPTH = 10
+MANY_FILES = 5_000
+SUFFIXES = {".py", ".pyi", ".js", ".ts", ".md", ".h", ".c"}
+GOAL_MS = 10
 
 
 def source_of(root: Path) -> IndexSource:
@@ -76,10 +83,57 @@ def mean_reciprocal_rank(places: Sequence[int]) -> float:
     return sum(1 / place for place in places if place) / len(places)
 
 
+def many_files(folder: Path) -> Path:
+    """Copy up to MANY_FILES of the installed packages."""
+    source = Path(sysconfig.get_path("purelib"))
+    texts = (path for path in sorted(source.rglob("*")) if path.suffix in SUFFIXES and path.is_file())
+    for path in islice(texts, MANY_FILES):
+        copy = folder / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    return folder
+
+
+def milliseconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return (time.perf_counter() - began) * 1000
+
+
+def print_speed(folder: Path, questions: Sequence[str]) -> None:
+    """Print what a query takes in many files: whole, without the look at each file, and beside a reference."""
+    root = many_files(folder / "many")
+    whole = by_index(folder, root)
+    began = time.perf_counter()
+    whole("anything")
+    built = time.perf_counter() - began
+    index = CodeIndex(folder, root)
+    took: list[float] = []
+    scans: list[float] = []
+    for question in questions:  # in turn, as the machine may do something else meanwhile
+        took.append(milliseconds(lambda asked=question: whole(asked)))
+        scans.append(milliseconds(lambda: index.search(source_of(root), "?", DEPTH)))  # asks for no word
+    program = shutil.which("rg") or "grep"
+    options = ["-ilF", "--no-ignore"] if program != "grep" else ["-rilF"]
+
+    def reference(question: str) -> object:
+        words = [f"-e{term}" for term in terms_of(question)]
+        return subprocess.run([program, *options, *words, "."], cwd=root, capture_output=True, check=False)
+
+    beside = statistics.median(milliseconds(lambda asked=question: reference(asked)) for question in questions)
+    asked = statistics.median(all_of_it - scan for all_of_it, scan in zip(took, scans, strict=True))
+    p50, scan = statistics.median(took), statistics.median(scans)
+    count = sum(1 for _ in source_of(root).listing.files(links=False))
+    print(f"{count:,} files: built in {built:.1f} s (goal 15); a query p50 {asked:.1f} ms (goal {GOAL_MS})")
+    print(f"  with the look at each file {p50:.1f} ms, that alone {scan:.1f} ms (goal 30)")
+    print(f"  {Path(program).name} for the same words {beside:.1f} ms; whole query / reference: {p50 / beside:.2f}")
+
+
 def main() -> None:
     questions = tomllib.loads(QUESTIONS.read_text())
     folder = Path(tempfile.mkdtemp(prefix="ollm-bench-"))
     try:
+        print_speed(folder, [question for each in questions.values() for question in each])
         for name, root in SOURCES.items():
             began = time.perf_counter()
             index = by_index(folder, root)
