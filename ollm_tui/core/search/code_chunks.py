@@ -20,6 +20,11 @@ _DEEPEST = 8
 """Classes and name spaces within each other that are entered."""
 
 
+_TEST = re.compile(
+    r"(^|/)(tests?|testing|__tests__|specs?)/|(^|/)(test_|conftest\.)[^/]*$|[._](test|spec)s?\.\w+$", re.I
+)
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Lines of a file, 1-based, both ends included; `symbol` names what they define, with the class before a dot."""
@@ -97,6 +102,11 @@ _WRAPPERS = frozenset({"decorated_definition", "export_statement", "declaration_
 
 _HEADING = re.compile(rb"(#{1,6})\s+(.+?)\s*#*\s*\Z")
 _FENCE = re.compile(rb"\s{0,3}(```|~~~)")
+
+
+def is_test(path: str) -> bool:
+    """Return whether a path names a test or what tests need."""
+    return _TEST.search(path) is not None
 
 
 def chunks_of(suffix: str, data: bytes) -> list[Chunk]:

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ollm_tui.core.search.code_chunks import Chunk, chunks_of
+from ollm_tui.core.search.code_chunks import Chunk, chunks_of, is_test
 from ollm_tui.core.search.code_vectors import TABLE, CodeVectors
 from ollm_tui.core.search.listing import Listing
 
-VERSION = 2
+VERSION = 3
 """Of tables and chunks; an index of another one is built anew."""
 
 MOST_BYTES = 1_000_000
@@ -41,7 +41,8 @@ CANDIDATES = 400
 """Places that are looked at more closely for a query."""
 _TABLES = (
     """
-CREATE TABLE files(id INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL UNIQUE, state TEXT NOT NULL);
+CREATE TABLE files(id INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL UNIQUE, state TEXT NOT NULL,
+    test INTEGER NOT NULL);
 CREATE TABLE chunks(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, first INTEGER NOT NULL,
     last INTEGER NOT NULL, symbol TEXT NOT NULL, head TEXT NOT NULL);
 CREATE INDEX chunks_of_file ON chunks(file);
@@ -52,15 +53,15 @@ CREATE VIRTUAL TABLE whole USING fts5(path, symbols, body, content = '', tokeniz
 )
 # The word tables keep no texts and nothing is deleted from them: what is gone is not joined, as no id is used twice.
 _SEARCH = """
-SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score, place FROM (
+SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score * (1 - test * :less), place FROM (
     SELECT rowid AS place, bm25(words, 3.0, 4.0, 1.0) AS score FROM words WHERE words MATCH :match
     AND +rowid IN (SELECT id FROM chunks WHERE file IN (SELECT value FROM json_each(:files)))
     ORDER BY score LIMIT :candidates)
 JOIN chunks ON chunks.id = place JOIN files ON files.id = chunks.file
 """
 _ABOUT = """
-SELECT rowid, bm25(whole, 3.0, 2.0, 1.0) FROM whole WHERE whole MATCH :match
-AND +rowid IN (SELECT id FROM files WHERE {below})
+SELECT files.id, bm25(whole, 3.0, 2.0, 1.0) * (1 - test * :less) FROM whole CROSS JOIN files ON files.id = whole.rowid
+WHERE whole MATCH :match AND ({below})
 """
 _NEAR = """
 SELECT chunks.id, files.path, chunks.first, chunks.last, chunks.symbol FROM chunks JOIN files ON files.id = chunks.file
@@ -72,6 +73,9 @@ HEAD_CHARACTERS = 160
 """How much of a place goes into its vector."""
 _FILE_COUNTS = 2.0
 """How much more what the whole file is about counts than the place in it."""
+_TESTS_COUNT_LESS = 0.3
+"""By how much, unless a question is about tests: they say the same words as the code, and more often."""
+_TEST_WORDS = frozenset(["test", "tests", "tested", "testing", "fixture", "fixtures", "spec", "specs"])
 _STALE = "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'chunks'), 0) - (SELECT COUNT(*) FROM chunks)"
 MOST_STALE = 20_000
 """Places that are gone before the index is built anew, where more are gone than there."""
@@ -158,11 +162,12 @@ class CodeIndex:
             terms = terms_of(query)
             if not terms:
                 return CodeMatches((), keyword_only=True)
-            values: dict[str, str | int | bytes] = {
+            values: dict[str, str | float | bytes] = {
                 "match": " OR ".join(f'"{term}"' for term in terms),
                 "candidates": CANDIDATES,
+                "less": 0.0 if _TEST_WORDS.intersection(terms) else _TESTS_COUNT_LESS,
             }
-            place = "path = :at{0} OR (path > :from{0} AND path < :to{0})"
+            place = "files.path = :at{0} OR (files.path > :from{0} AND files.path < :to{0})"
             inside = " OR ".join(place.format(number) for number in range(len(below))) or "TRUE"
             for number, path in enumerate(below):
                 values |= {f"at{number}": path, f"from{number}": path + b"/", f"to{number}": path + b"0"}
@@ -201,7 +206,7 @@ _Place: TypeAlias = tuple[int, bytes, int, int, str]
 """Number, path, first and last line, symbol."""
 
 
-def _by_words(db: sqlite3.Connection, values: dict[str, str | int | bytes], inside: str) -> list[_Place]:
+def _by_words(db: sqlite3.Connection, values: dict[str, str | float | bytes], inside: str) -> list[_Place]:
     """Return the places with words of a query, best first; `inside` is the condition on paths."""
     about: dict[int, float] = dict(db.execute(_ABOUT.format(below=inside), values).fetchall())
     values = {**values, "files": json.dumps(sorted(about, key=about.__getitem__)[:LIKELY_FILES])}
@@ -263,10 +268,10 @@ def _remove(db: sqlite3.Connection, path: bytes) -> None:
 
 
 def _add(db: sqlite3.Connection, path: bytes, state: str, data: bytes) -> None:
-    number = db.execute("INSERT INTO files(path, state) VALUES(?, ?)", (path, state)).lastrowid
+    shown = os.fsdecode(path).encode("utf-8", "replace").decode()
+    number = db.execute("INSERT INTO files(path, state, test) VALUES(?, ?, ?)", (path, state, is_test(shown))).lastrowid
     if not data:
         return
-    shown = os.fsdecode(path).encode("utf-8", "replace").decode()
     name = _HUMP.sub(" ", shown)
     lines = _HUMP.sub(" ", data.decode("utf-8", "replace")).split("\n")
     chunks = chunks_of(shown.rpartition(".")[2].lower(), data)

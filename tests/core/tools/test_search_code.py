@@ -15,6 +15,7 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search import code_index
+from ollm_tui.core.search.code_chunks import is_test
 from ollm_tui.core.search.code_index import CodeIndex, terms_of
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.search_code import SEARCH_CODE, SearchCodeData
@@ -158,3 +159,30 @@ def test_it_beats_grep_on_questions_in_ordinary_words(tmp_path: Path) -> None:
     plain = ranks(by_grep(SOURCES["textual"]), questions)
     assert mean_reciprocal_rank(found) >= 1.2 * mean_reciprocal_rank(plain)
     assert sum(0 < place <= 10 for place in found) >= 20
+
+
+def test_tests_stand_behind_the_code_they_test_unless_they_are_asked_for(root: Path) -> None:
+    said = '    """Cut the apple into slices."""\n'
+    write(
+        root,
+        {
+            "fruit.py": f"def slices(fruit):\n{said}    knife = draw()\n    return knife.cut(fruit)\n",
+            "tests/test_fruit.py": f"def test_apple_slices():\n{said}    assert slices(apple)\n    apple.cut()\n",
+            "web/fruit.spec.ts": "it('cuts an apple into slices', () => { slices(apple); });\n",
+        },
+    )
+    assert places(search(root, "cut an apple into slices"))[0].startswith("fruit.py")
+    assert places(search(root, "test that cuts an apple into slices"))[0].startswith("tests/test_fruit.py")
+    assert places(search(root, "apple slices", paths=["tests"])) == ["tests/test_fruit.py:1 test_apple_slices"]
+
+
+@pytest.mark.parametrize("path", ["latest/a.py", "contest.py", "attested.go", "testament/b.md", "inspector.ts"])
+def test_names_that_merely_hold_the_word_are_no_tests(path: str) -> None:
+    assert not is_test(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["test_a.py", "x/tests/a.py", "a_test.go", "a.spec.ts", "__tests__/a.js", "conftest.py"]
+)
+def test_names_that_say_test(path: str) -> None:
+    assert is_test(path)
