@@ -69,6 +69,11 @@ class LineQuery:
             found = -1 if escape is None else escape.start(1)
         if found >= 0:
             raise InvalidPatternError("a line end can not be matched, as lines are searched one by one", found)
+        word_end = None if self.fixed else re.search(r"(?<!\\)(?:\\\\)*(\\([<>]))", self.pattern)
+        if word_end is not None:
+            edge, plain = word_end.groups()
+            why = f"{edge} is the edge of a word to some and a plain {plain} to others: write \\b or {plain}"
+            raise InvalidPatternError(why, word_end.start(1))
         if "\0" in self.pattern:
             raise InvalidPatternError("a NUL character can not be searched for", self.pattern.find("\0"))
 

@@ -575,7 +575,17 @@ async def test_a_flood_of_matches_falls_back_to_the_first_in_order(
 
 @pytest.mark.parametrize(
     ("pattern", "position"),
-    [("a(?=b)", 2), ("ab(", 3), (r"ab\1", 3), ("a[b", 2), ("a\nb", 2), (r"a\nb", 2), ("a\0", 2)],
+    [
+        ("a(?=b)", 2),
+        ("ab(", 3),
+        (r"ab\1", 3),
+        ("a[b", 2),
+        ("a\nb", 2),
+        (r"a\nb", 2),
+        ("a\0", 2),
+        (r"a\<b", 2),
+        (r"a\\\>", 4),
+    ],
 )
 async def test_a_pattern_that_cannot_be_searched_names_the_place(
     tmp_path: Path, pattern: str, position: int, engine: str
