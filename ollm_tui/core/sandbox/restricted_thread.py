@@ -46,6 +46,7 @@ class RestrictedThread:
         """With `times` those of files can be set."""
         self._ruleset = ruleset
         self._outer = _outer_domain(look_filter(signals=ends_what_it_starts(), times=times))
+        self._runs = False
         self._over = threading.Event()
         self._ended = threading.Event()
 
@@ -54,6 +55,7 @@ class RestrictedThread:
         result: Future[Started] = Future()
 
         def run() -> None:
+            self._runs = True
             try:
                 self._ruleset.restrict_thread()
                 result.set_result(call())
@@ -73,7 +75,7 @@ class RestrictedThread:
 
     def end(self) -> None:
         """Kill all that still runs of what it started, where the kernel can tell; a second time does nothing."""
-        if ends_what_it_starts() and not self._over.is_set():
+        if self._runs and ends_what_it_starts() and not self._over.is_set():
             self._over.set()
             self._ended.wait()
 

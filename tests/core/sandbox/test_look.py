@@ -307,6 +307,21 @@ def test_what_left_its_session_and_its_environment_ends_with_the_cage(room: Room
         other.kill()
 
 
+def test_a_cage_for_which_there_is_no_thread_is_closed_all_the_same(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert room.run("true", caged=True)[0] == 0  # the thread that makes the others is there
+    cage = LookCage([room.workspace])
+
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(OSError, match="new thread"):
+        cage.start(lambda _: None, os.environ, None)
+    cage.close()
+
+
 def test_a_thread_in_no_domain_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ruleset = Ruleset(look.system_paths())
     thread = RestrictedThread(ruleset)
