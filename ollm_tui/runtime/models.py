@@ -34,6 +34,9 @@ from ollm_tui.runtime.model_provider import (
 )
 from ollm_tui.runtime.runtime import Runtime
 
+ASKED_SECONDS = 3.0
+"""How long a server may take to answer a person who asks for its models: one that writes an answer is slow."""
+
 LOOKED_AT = 40
 """Models of a server whose window and abilities are asked for one by one."""
 
@@ -97,7 +100,7 @@ async def offered_models(settings: Settings, usual: Sequence[ProbeTarget] = USUA
         kind = ServerKind.OLLAMA if settings.provider == "ollama" else ServerKind.OPENAI
         own = ProbeTarget("your server", kind, given=_address(kind, settings.base_url))
         targets = (own, *(target for target in targets if target.address.url != own.address.url))
-    servers = await probe_servers(targets=targets)
+    servers = await probe_servers(ASKED_SECONDS, targets)
     key = await key_of(settings)
     found = await asyncio.gather(*(_models_of(server, settings, key) for server in servers))
     return (*(model for models in found for model in models), *await asyncio.to_thread(_in_files))
