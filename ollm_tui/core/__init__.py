@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         ConfirmationState as ConfirmationState, Origin as Origin, RememberScope as RememberScope, Risk as Risk,
     )
     from ollm_tui.core.execution.executor import ToolExecutor as ToolExecutor
-    from ollm_tui.core.execution.judging import AutoAnswer as AutoAnswer, ExecutorOptions as ExecutorOptions
+    from ollm_tui.core.execution.options import AutoAnswer as AutoAnswer, ExecutorOptions as ExecutorOptions
     from ollm_tui.core.fence.workspace import Access as Access, Workspace as Workspace
     from ollm_tui.core.memory import Memory as Memory
     from ollm_tui.core.policy.engine import PolicyEngine as PolicyEngine
@@ -90,7 +90,7 @@ _EXPORTS = {
     "bus.notices": "Confirmation",
     "bus.states": "CallOutcome CallState ConfirmationState Origin RememberScope Risk",
     "execution.executor": "ToolExecutor",
-    "execution.judging": "AutoAnswer ExecutorOptions",
+    "execution.options": "AutoAnswer ExecutorOptions",
     "fence.workspace": "Access Workspace",
     "memory": "Memory",
     "policy.engine": "PolicyEngine",

@@ -100,7 +100,7 @@ def _check_configuration(configuration: Configuration, theme_errors: Iterable[ob
     for theme_error in theme_errors:
         yield Check("theme", CheckStatus.ERROR, str(theme_error))
     if configuration.policy_error is not None:
-        yield Check("policy", CheckStatus.ERROR, configuration.policy_error)
+        yield Check("policy", CheckStatus.ERROR, str(configuration.policy_error))
     else:
         names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
         yield Check("policy", CheckStatus.OK, ", ".join(names))

@@ -69,7 +69,7 @@ class Configuration:
     trust: TrustState
     files: PolicyFiles
     sources: PolicySources
-    policy_error: str | None = None
+    policy_error: PolicyFileError | None = None
     allow_domains: tuple[str, ...] = ()
     """Hosts that may be fetched without a question; a repository can add none."""
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
@@ -100,7 +100,7 @@ class Configuration:
         """Raise ConfigurationError naming every error, for commands, which then do nothing."""
         messages = [str(error) for error in self.errors]
         if self.policy_error is not None:
-            messages.append(self.policy_error)
+            messages.append(str(self.policy_error))
         if messages:
             raise ConfigurationError("\n".join(dict.fromkeys(messages)))
 
@@ -119,7 +119,7 @@ def configure(options: Options) -> Configuration:
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     loaded = load_settings(options, own if own.trust is TrustState.TRUSTED else None)
-    policy_error: str | None = None
+    policy_error: PolicyFileError | None = None
     files = PolicyFiles()
     workspace = workspace.varied(protected_patterns=loaded.settings.tools.protected)
     try:
@@ -131,7 +131,7 @@ def configure(options: Options) -> Configuration:
         files = _policy_files(options, workspace, loaded)
         sources = _sources(files, workspace, [RuleSet(each.rules().rules_with_sources) for each in bundles.counting])
     except PolicyFileError as error:
-        policy_error = str(error)
+        policy_error = error
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
     sandbox = _sandbox([each.document.sandbox for each in files.documents])
@@ -155,7 +155,8 @@ def deny_everything() -> PolicySources:
 def with_approvals_since(start: PolicySources, now: PolicySources, fresh: PolicySources) -> PolicySources:
     """Return `fresh` with what was remembered for the session between `start` and `now`."""
     rules = tuple(each for each in now.rule_sets if each.source == RememberScope.SESSION)
-    given = tuple(each for each in now.commands.approvals if each not in start.commands.approvals)
+    # Those of a file are in `fresh`, or the person took them out of it.
+    given = tuple(each for each in now.commands.approvals if not each.file and each not in start.commands.approvals)
     commands = replace(fresh.commands, approvals=(*fresh.commands.approvals, *given))
     return replace(fresh, rule_sets=(*rules, *fresh.rule_sets), commands=commands)
 

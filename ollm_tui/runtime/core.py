@@ -25,7 +25,7 @@ from ollm_tui.core.bus.notices import TodosChanged
 from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.journal_undo import Undo, open_undo
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.files.vacated_paths import VacatedPaths

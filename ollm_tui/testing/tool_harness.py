@@ -18,7 +18,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin, RememberScope
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import ExecutorOptions
+from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.policy.engine import PolicyEngine

@@ -66,7 +66,7 @@ class SessionCommands:
         """Open the policy."""
         from ollm_tui.tui.screens.policy_screen import PolicyScreen
 
-        self._open = screen = PolicyScreen(self._editor)
+        self._open = screen = PolicyScreen(self._editor, self._dashboard.presses)
         self._app.push_screen(screen)
 
     def take(self, update: Update) -> None:

@@ -23,7 +23,7 @@ from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import ExecutorOptions
+from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy, clear_line_cache

@@ -10,7 +10,7 @@ from textual.widgets import Input, TextArea
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
-from ollm_tui.core.execution.rule_effects import RuleEffect
+from ollm_tui.core.execution.remembering import RuleEffect
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.rules import Decision

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ollm_tui.agent.events import LoggedResult
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.execution.judging import AutoAnswer
+from ollm_tui.core.execution.options import AutoAnswer
 from ollm_tui.tui.entry_texts import result_words
 from tests.core.execution.test_bare_executor import bare
 

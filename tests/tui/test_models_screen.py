@@ -41,7 +41,7 @@ async def test_a_model_is_looked_at_and_taken(tmp_path: Path, server: FakeServer
         screen = await opened(here)
         await here.wait_for("8B  5.2 GB  40k window  loaded")
         assert "Models  2" in here.text and "tiny:1b" in here.text
-        await here.wait_for("callsTools: True")
+        await here.wait_for("It can call tools")
         await here.press("enter")
         await here.wait_until(lambda: here.app.screen is not screen)
         await here.wait_for("The model is now qwen3:8b")
@@ -50,7 +50,7 @@ async def test_a_model_is_looked_at_and_taken(tmp_path: Path, server: FakeServer
         again = await opened(here)
         await here.wait_for("* qwen3:8b")
         await here.press("tab", "tab", "j")
-        await here.wait_for("name: tiny:1b")
+        await here.wait_for("─ tiny:1b ─")
         await here.press("escape")
         await here.wait_until(lambda: here.app.screen is not again)
         await here.send("/model tiny")

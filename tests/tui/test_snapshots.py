@@ -27,6 +27,8 @@ from ollm_tui.testing import FakeClock
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.protocol import Backend, PostUpdate, updates
 from ollm_tui.tui.protocol.command_intents import AttachTerminal
+from ollm_tui.tui.protocol.models import ModelRow, ModelsUpdate
+from ollm_tui.tui.protocol.policy import JudgedUpdate, PolicyRow, PolicyRowsUpdate, PolicySection
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,
@@ -122,6 +124,32 @@ def camera(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> Camera
         monkeypatch.delenv(name, raising=False)
     return Camera(snap_compare)
 
+
+POLICY = (
+    PolicyRow("s1", PolicySection.SETTINGS, "preset = balanced", "user"),
+    PolicyRow("s2", PolicySection.SETTINGS, "sandbox.mode = off", "as it comes"),
+    PolicyRow("r1", PolicySection.RULES, "write_file", "", "user 1", "deny", conditions="path startsWith docs/"),
+    PolicyRow("r2", PolicySection.RULES, "write_file", "", "user 2", "allow", conditions="path startsWith src/"),
+    PolicyRow("r3", PolicySection.RULES, "read_file", "", "preset balanced 1", "allow"),
+    PolicyRow("r4", PolicySection.RULES, "git_push", "", "preset balanced 20", "ask"),
+    PolicyRow("a1", PolicySection.APPROVALS, "make test *", "", "used 12x", "allow"),
+    PolicyRow("l1", PolicySection.DECISIONS, "edit_file", "", "10:41:07", "ask"),
+)
+JUDGED = """\
+No approval covers 'git push'. Risk: medium.
+It would run on this machine.
+
+ask    exec  git push: no approval covers it"""
+MODELS = (
+    ModelRow(
+        "qwen3-coder:30b",
+        "http://127.0.0.1:11434",
+        "30B  18.6 GB  32k window  loaded  41 tok/s",
+        "Ollama at http://127.0.0.1:11434\nA window of 32,768 tokens\nIt can call tools\nIt is in memory now",
+        current=True,
+    ),
+    ModelRow("gemma2:9b", "http://127.0.0.1:11434", "9B  5.4 GB  8k window  no tools", "It cannot call tools"),
+)
 
 # -- what is played ----------------------------------------------------------------------------------------------------
 
@@ -481,6 +509,34 @@ def test_sessions_are_listed_with_what_was_said_in_the_marked_one(camera: Camera
     same = camera.take(size, play)
     assert camera.shows("Sessions  3 kept", "broken off  5m", "open  1d", "port 8080")
     assert camera.shows("> read_file cli/export.py", "Enter go on", "d delete")
+    assert same
+
+
+@BOTH
+def test_the_policy_lists_what_holds_beside_what_would_happen_to_a_call(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.press(*"/policy", "enter")
+        await here.post(PolicyRowsUpdate("ask", POLICY))
+        await here.press("w", *"git", "space", *"push")
+        await here.post(JudgedUpdate("git push", "ask", JUDGED))
+
+    same = camera.take(size, play)
+    assert camera.shows("Policy  mode ask", "deny   write_file", "path startsWith docs/", "w what would")
+    assert "used 12x" in camera.text or size == NARROW
+    assert camera.shows("ASK  git push", "It would run on this machine.")
+    assert same
+
+
+@BOTH
+def test_the_models_are_listed_with_what_is_known_of_the_marked_one(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.press(*"/model", "enter")
+        await here.post(ModelsUpdate(MODELS))
+
+    same = camera.take(size, play)
+    assert camera.shows("Models  2", "* qwen3-coder:30b", "41 tok/s", "no tools", "It can call tools", "Enter take it")
     assert same
 
 

@@ -19,8 +19,9 @@ from ollm_tui.core.bus.states import CallState, Origin, Risk
 from ollm_tui.core.execution.call_hooks import HookWord
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Explanation, TraceLine
+from ollm_tui.core.policy.engine import Explanation, JudgedCall, TraceLine
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.tools.base import AnyInvocation
 
 
 class Transition(StrEnum):
@@ -105,6 +106,19 @@ class CallReview:
     """What "approve and remember" would save; None where that is not offered."""
     digest: str = ""
     """Of all that was reviewed; an approval of changed arguments that carries it holds for exactly that."""
+
+
+class Judged(NamedTuple):
+    """A call that was validated and judged, as things stood then."""
+
+    invocation: AnyInvocation
+    call: JudgedCall
+    explanation: Explanation
+
+    def place_where_it_runs(self) -> ExecutionPlace | None:
+        """Have it run as it was judged, in a cage or not; return where."""
+        self.invocation.looks = self.explanation.looks
+        return self.invocation.place
 
 
 class CallToJudge(NamedTuple):

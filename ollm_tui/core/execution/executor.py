@@ -17,9 +17,10 @@ from ollm_tui.core.base.results import ExecutionPlace, ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import CallState, Origin
 from ollm_tui.core.execution.call_hooks import HookedCall
-from ollm_tui.core.execution.calls import CallContext, CallOrder, CallRemarks, Transition
+from ollm_tui.core.execution.calls import CallContext, CallOrder, CallRemarks, Judged, Transition
 from ollm_tui.core.execution.journaling import CallJournal
-from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions, Judged
+from ollm_tui.core.execution.judging import CallJudge
+from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.execution.permission import PermissionGate
 from ollm_tui.core.execution.running import ResultLimits, run_invocation
 from ollm_tui.core.fence.workspace import Workspace
@@ -189,12 +190,11 @@ class ToolExecutor(CallJudge):
         if self._recorded is not None:
             await context.signal.guard(self._recorded())
         context.advance(Transition.RUN)
-        judged.invocation.looks = judged.explanation.looks
-        context.place = judged.invocation.place
+        context.place = judged.place_where_it_runs()
         if self.hooks is not None:
             context.ran_with = judged.invocation.params.on_the_wire()
-        if self.approvals is not None:
-            self.approvals.record_use(judged.explanation)
+        if self.approvals.store is not None:
+            self.approvals.store.record_use(judged.explanation)
         limit = self._context.limits.call_seconds
 
         async def run() -> ToolResult:

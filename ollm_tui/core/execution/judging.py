@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.clock import Clock, IdSource
 from ollm_tui.core.base.errors import (
     EditNoChange,
     EditTargetAmbiguous,
@@ -19,29 +15,29 @@ from ollm_tui.core.base.errors import (
     PolicyDenied,
     ToolFailure,
 )
-from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import Preview
-from ollm_tui.core.bus.states import Origin, RememberScope, Risk
+from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.execution.call_hooks import CallHooks, HookedCall
 from ollm_tui.core.execution.calls import (
     CallContext,
-    CallRecord,
     CallReview,
     CallToJudge,
+    Judged,
     Transition,
     canonical,
     digest_of,
 )
+from ollm_tui.core.execution.options import ExecutorOptions
+from ollm_tui.core.execution.remembering import CallApprovals
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.files.journal import Journal
-from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.plan import NOT_IN_THE_PLAN, ApprovedPlan
 from ollm_tui.core.policy.rules import Decision, Mode
+from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.tools.argument_repair import repair
-from ollm_tui.core.tools.base import AnyInvocation, Effect, Question, SessionOffer
+from ollm_tui.core.tools.base import AnyInvocation, Effect, Question
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.plan_grants import PlanGrant
 from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
@@ -51,49 +47,6 @@ from ollm_tui.core.tools.task import TASK
 
 QUOTING = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
 """Errors whose message quotes the file: about a protected file they wait for the person's answer."""
-
-
-class AutoAnswer(StrEnum):
-    """Who answers confirmations when no person is there."""
-
-    NOBODY = "nobody"
-    YES = "--yes"
-
-
-@dataclass(frozen=True)
-class ExecutorOptions:
-    """What an executor works with beside its registry, policy, bus and workspace; all have a default."""
-
-    context: ToolContext | None = None
-    """The services of the tools; what it does not have is made on demand and ends with the executor."""
-    mode: Mode = Mode.ASK
-    auto_answer: AutoAnswer = AutoAnswer.NOBODY
-    """Settles each confirmation where no person is there."""
-    nobody_hint: str = ""
-    """Follows the words that nobody was there to answer."""
-    confirm_timeout: float | None = 60.0
-    """Seconds; None for no limit."""
-    forgiving: bool = True
-    """Repair arguments before they are validated."""
-    outputs: OutputStore | None = None
-    """Saves the full text of a result that is cut."""
-    approvals: ApprovalStore | None = None
-    on_record: Callable[[CallRecord], None] | None = None
-    """Receives what the audit saves."""
-    recorded: Callable[[], Awaitable[None]] | None = None
-    """Waits before a call runs until the audit has saved what it received. Raises StorageFailed."""
-    journal: Journal | None = None
-    """Takes down what calls change in the workspace, for undo."""
-    clock: Clock | None = None
-    ids: IdSource | None = None
-
-
-class Judged(NamedTuple):
-    """A call that was validated and judged, as things stood then."""
-
-    invocation: AnyInvocation
-    call: JudgedCall
-    explanation: Explanation
 
 
 class CallJudge:
@@ -113,11 +66,10 @@ class CallJudge:
         self.mode = options.mode
         self.plan: ApprovedPlan | None = None
         """The plan that the person approved in this session."""
-        self.approvals = options.approvals
+        self.approvals = CallApprovals(self, options.approvals)
         self._context = context
         self._forgiving = options.forgiving
         self._on_record = options.on_record
-        self._remembering = asyncio.Lock()
         self.hooks: CallHooks | None = None
 
     def offered_schemas(self) -> list[JsonObject]:
@@ -126,20 +78,32 @@ class CallJudge:
         offered = {PROPOSE_PLAN: self.mode is Mode.PLAN, TASK: self._context.tasks is not None}
         return [function_schema(tool) for tool in tools if tool.offered and offered.get(tool, True)]
 
-    async def change_policy(self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace) -> None:
-        """Go on under what `change` makes of the policy, in this workspace; never while an approval is saved."""
-        async with self._remembering:
+    async def change_policy(
+        self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace, sandbox: Sandbox | None = None
+    ) -> None:
+        """Go on under what `change` makes of the policy; never while an approval is saved.
+
+        Args:
+            change: Makes the new policy of the one of that moment.
+            workspace: Where calls work from now on.
+            sandbox: The cages of calls that begin from now on; None where they stay.
+        """
+        async with self.approvals.saving:
             self.policy, self.workspace = change(self.policy), workspace
-            self._context = replace(self._context, workspace=workspace)
+            self._context = replace(self._context, workspace=workspace, sandbox=sandbox or self._context.sandbox)
 
     async def explain(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Explanation:
         """Return the judgement alone; `stat` at most touches the disk. Raises ToolFailure where there is none."""
+        return (await self.judge_call(name, arguments, origin=origin)).explanation
+
+    async def judge_call(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Judged:
+        """Return the judgement with the call it is about. Raises ToolFailure where it could not run."""
         invocation, _ = self._prepare(name, arguments)
-        explanation = (await self._judge(invocation, origin, AbortSignal())).explanation
+        judged = await self._judge(invocation, origin, AbortSignal())
         refusal = invocation.facts().refusal
-        if refusal is not None and explanation.decision is not Decision.DENY:
+        if refusal is not None and judged.explanation.decision is not Decision.DENY:
             raise refusal
-        return explanation
+        return judged
 
     async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> CallReview:
         """Judge a call without running it or asking anybody; every error is a value."""
@@ -168,7 +132,7 @@ class CallJudge:
             arguments=judged.call.arguments,
             notes=tuple(notes),
             preview=preview,
-            offer=await self._offer(judged, signal),
+            offer=await self.approvals.offer(judged, signal),
             digest=digest,
         )
 
@@ -176,16 +140,6 @@ class CallJudge:
         """Judge a call that is only proposed, or was made before. Raises ToolFailure."""
         invocation, _ = self._prepare(call.name, call.arguments)
         return await self._judge(invocation, call.origin, AbortSignal())
-
-    async def save_rule(self, judged: Judged, scope: RememberScope, wording: str | None) -> str:
-        """Save a rule that allows this call, and judge by it; return what was saved. Raises ValueError."""
-        if self.approvals is None:
-            raise ValueError("rules are not kept here")
-        async with self._remembering:
-            self.policy, note = await asyncio.to_thread(
-                self.approvals.remember, self.policy, judged.call, judged.explanation, scope, wording
-            )
-        return note
 
     # -- on the way of a call ----------------------------------------------------------------------------------------
 
@@ -240,21 +194,6 @@ class CallJudge:
     def review_digest(self, judged: Judged, question: Question) -> str:
         """Return what an approval of a reviewed call is bound to: its fingerprint and the risk that was shown."""
         return digest_of(self.fingerprint(judged, question), judged.explanation.risk.value)
-
-    async def remember(self, context: CallContext, judged: Judged, scope: RememberScope, pattern: str | None) -> None:
-        """Save an approval, and note in the result what was saved or why not."""
-        offer = self._session_offer(judged)
-        if offer is not None and scope is RememberScope.SESSION:
-            offer.accept()
-            context.notes.append(f"allowed for this session: {offer.text}")
-            return
-        if self.approvals is None:
-            return
-        try:
-            note = await self.save_rule(judged, scope, pattern)
-        except ValueError as refusal:
-            note = f"the approval was not remembered: {refusal}"
-        context.notes.append(note)
 
     def record(
         self,
@@ -364,25 +303,6 @@ class CallJudge:
                 {"decision": "deny", "reason": reason},
             )
         return judged
-
-    def _session_offer(self, judged: Judged) -> SessionOffer | None:
-        """Return what a yes for the session would have the tool go on allowing.
-
-        None unless this very call would then run unasked.
-        """
-        offer = judged.invocation.facts().offer
-        if offer is None or len(judged.call.floors) != 1:  # the one that asks because it is not allowed yet
-            return None
-        then = self.policy.explain(replace(judged.call, floors=(), virtual=offer.virtual))
-        return offer if then.decision is Decision.ALLOW else None
-
-    async def _offer(self, judged: Judged, signal: AbortSignal) -> RememberOffer | None:
-        offer = self._session_offer(judged)
-        if offer is not None:
-            return RememberOffer(session_only=offer.text)
-        if self.approvals is None:
-            return None
-        return await signal.in_thread(self.approvals.offer, self.policy, judged.call, judged.explanation)
 
 
 async def _check(invocation: AnyInvocation, signal: AbortSignal) -> ToolResult | None:

@@ -15,8 +15,9 @@ from ollm_tui.core.bus.confirmation import ConfirmationResponse, origin_of
 from ollm_tui.core.bus.message_bus import MessageBus, OpenConfirmation
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.core.execution.call_hooks import HookedCall
-from ollm_tui.core.execution.calls import CallContext, Transition
-from ollm_tui.core.execution.judging import AutoAnswer, CallJudge, ExecutorOptions, Judged
+from ollm_tui.core.execution.calls import CallContext, Judged, Transition
+from ollm_tui.core.execution.judging import CallJudge
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import Question
@@ -97,7 +98,7 @@ class PermissionGate:
             return False
         if response.remember is None or changed:  # a rule should not come from what was changed on the way
             return True
-        await self._judge.remember(context, judged, response.remember, response.remember_pattern)
+        await self._judge.approvals.remember(context, judged, response.remember, response.remember_pattern)
         return await self._fingerprint(judged) == fingerprint
 
     async def _is_what_was_reviewed(self, context: CallContext, judged: Judged, reviewed: str) -> bool:
@@ -111,7 +112,7 @@ class PermissionGate:
     async def _ask(
         self, context: CallContext, judged: Judged, question: Question, replaces: str | None, *, attended: bool
     ) -> ConfirmationResponse:
-        approvals = self._judge.approvals
+        approvals = self._judge.approvals.store
         if self._judge.hooks is not None:
             call = HookedCall(context.call_id, context.tool, judged.call.arguments, context.origin.value)
             if refusal := await self._judge.hooks.asked(call, judged.explanation.reason, context.signal):

@@ -37,6 +37,31 @@ def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], 
         raise ValueError(f"{path} could not be changed: {error}") from None
 
 
+def remove_approval(path: Path, table_path: Sequence[str], pattern: str) -> None:
+    """Take an approval out of a TOML file; raises ValueError, the file is unchanged then."""
+    try:
+        text = read_checked(path)
+        document = tomlkit.parse(text)
+        table: tomlkit.TOMLDocument | Table = document
+        known = [approval.pattern for approval in _policy_in(text, path, table_path).exec.approvals]
+        if pattern not in known:
+            raise ValueError(f"{path} has no such approval any more")
+        for name in (*table_path, "exec"):
+            table = _table(table, name)
+        approvals = table["approvals"]
+        if not isinstance(approvals, Array | AoT):
+            raise ValueError("exec.approvals is no list; take it out by hand")
+        for number in reversed([number for number, each in enumerate(known) if each == pattern]):
+            del approvals[number]
+        written = tomlkit.dumps(document)
+        left = {approval.pattern for approval in _policy_in(written, path, table_path).exec.approvals}
+        if pattern in left:
+            raise ValueError(f"{path} is written in a form that it cannot be taken out of; take it out by hand")
+        replace_text(path, written)
+    except (OSError, TOMLKitError, ValidationError, PolicyFileError) as error:
+        raise ValueError(f"{path} could not be changed: {error}") from None
+
+
 def _policy_in(text: str, path: Path, table_path: Sequence[str]) -> PolicyDocument:
     """Return the policy in a file's text; raises PolicyFileError."""
     table: JsonValue = dict(parse_toml(text, str(path)))

@@ -17,7 +17,6 @@ from ollm_tui.core.bus.notices import Confirmation, ConfirmationRequested, Confi
 from ollm_tui.core.bus.states import ConfirmationState, Origin
 from ollm_tui.core.execution.calls import CallToJudge
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.rule_effects import rule_effect
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
@@ -189,7 +188,7 @@ class ConfirmationsController:
             if self._past is None or self._past[0] != intent.item_ids:
                 self._past = intent.item_ids, await asyncio.to_thread(self._past_calls)
             past = _without_these(self._past[1], calls.values())
-            effect = await rule_effect(self._executor, tuple(calls.values()), past, intent.wording)
+            effect = await self._executor.approvals.effect(tuple(calls.values()), past, intent.wording)
             self._post(updates.RuleEffectUpdate(tuple(calls), effect))
 
     async def _save_rule(self, intent: intents.SaveRule) -> None:
@@ -200,7 +199,7 @@ class ConfirmationsController:
             return
         try:
             judged = await self._executor.judge_proposed(next(iter(calls.values())))
-            note = await self._executor.save_rule(judged, intent.scope, intent.wording)
+            note = await self._executor.approvals.save_rule(judged, intent.scope, intent.wording)
         except (ToolFailure, ValueError) as refusal:
             self._post(updates.ToastUpdate(f"The rule was not saved: {refusal}", failed=True))
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 
 from ollm_tui.core.base.abort import AbortController
@@ -51,17 +51,10 @@ class ModelsController:
         self._post(ModelsUpdate(tuple(map(self._row, models))))
 
     def _row(self, model: OfferedModel) -> ModelRow:
-        provider, rate = self._runtime.agent.provider, self._rates.get(model.info.name)
-        facts = {name: value for name, value in model.facts().items() if value is not None}
-        lines = [
-            f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
-            for name, value in facts.items()
-        ]
-        if rate is not None:
-            lines.insert(0, f"{rate:.0f} tokens a second, measured at its last answer here")
-        return ModelRow(
-            model.info.name, model.server.base_url, model.short, "\n".join(lines), provider.model == model.info.name
-        )
+        name, rate = model.info.name, self._rates.get(model.info.name)
+        facts = model.short if rate is None else f"{model.short}  {rate:.0f} tok/s".strip()
+        current = self._runtime.agent.provider.model == name
+        return ModelRow(name, model.server.base_url, facts, "\n".join(_facts(model, rate)), current)
 
     async def choose(self, name: str, server: str = "") -> None:
         """Take the model of that name."""
@@ -137,3 +130,31 @@ class ModelsController:
                 self._post(ToastUpdate(str(error), failed=True))
                 return
             self._switched()
+
+
+def _facts(model: OfferedModel, rate: float | None) -> Iterator[str]:
+    """Yield what is known of a model, a line each."""
+    info, details = model.info, model.details
+    yield f"{model.server.label} at {model.server.base_url}"
+    if rate is not None:
+        yield f"{rate:.0f} tokens a second, measured at its last answer here"
+    size = "" if info.size is None else f"{info.size / 1e9:.1f} GB"
+    kind = "  ".join(filter(None, (info.family, info.parameter_size, info.quantization, size)))
+    if kind:
+        yield kind
+    if info.context_window is not None:
+        longest = details.longest_window if details is not None else None
+        more = f", at most {longest:,}" if longest is not None and longest > info.context_window else ""
+        yield f"A window of {info.context_window:,} tokens{more}"
+    match model.calls_tools:
+        case True:
+            yield "It can call tools"
+        case False:
+            yield "It cannot call tools: it can talk, but do nothing"
+        case None:
+            yield "Its server does not tell whether it can call tools"
+    abilities = sorted((details.capabilities or frozenset()) - {"tools"}) if details is not None else []
+    if abilities:
+        yield f"Also said of it: {', '.join(abilities)}"
+    if model.loaded:
+        yield "It is in memory now"

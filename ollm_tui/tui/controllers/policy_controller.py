@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
 
+from ollm_tui.config import user_config_path
 from ollm_tui.core.base.errors import StorageFailed, ToolFailure
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ExecutionPlace
 from ollm_tui.core.bus.states import Origin
+from ollm_tui.core.execution.calls import Judged
 from ollm_tui.core.policy.audit import AuditEvent, AuditLine, AuditLog
-from ollm_tui.core.policy.engine import Explanation
+from ollm_tui.core.policy.engine import Explanation, PolicyEngine
 from ollm_tui.core.policy.policy_file import LoadedPolicy
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.runtime import Core
 from ollm_tui.tui.controllers.trust_controller import TrustController
-from ollm_tui.tui.protocol import PostUpdate
+from ollm_tui.tui.protocol import PostUpdate, updates
 from ollm_tui.tui.protocol.policy import (
     JudgeCall,
     JudgedUpdate,
@@ -29,14 +33,16 @@ from ollm_tui.tui.protocol.policy import (
     PolicyRowsUpdate,
     PolicySection,
     ReadPolicyAgain,
+    RevokeApproval,
 )
 
+DENIED = "Everything is denied until that is corrected."
 MOST_DECISIONS = 100
 """Lines of the audit log that are listed, the newest first."""
 
 
 class PolicyController:
-    """Handler of the intents about the policy; it changes nothing."""
+    """Handler of the intents about the policy."""
 
     def __init__(self, core: Core, post: PostUpdate, trust: TrustController) -> None:
         """`trust` has the configuration as it was read last."""
@@ -52,47 +58,75 @@ class PolicyController:
                     await self._trust.read_again("What your files say")
                 rows = await asyncio.to_thread(lambda: tuple(self._rows()))
                 self._post(PolicyRowsUpdate(self._core.executor.mode.value, rows))
+            case RevokeApproval(pattern, file):
+                await self._revoke(pattern, file)
             case JudgeCall(text):
                 self._post(await self._judged(text))
             case _:
                 pass
 
     async def _judged(self, text: str) -> JudgedUpdate:
-        tool, arguments = self._call(text)
+        name, _, rest = text.strip().partition(" ")
+        names_tool = any(tool.name == name for tool in self._core.registry.list())
+        tool, remark = "shell", ""
+        arguments: JsonValue = {"command": text}
+        if names_tool and rest.lstrip().startswith("{"):
+            try:
+                tool, arguments = name, json.loads(rest)
+            except ValueError as error:
+                return JudgedUpdate(text, "", f"The arguments of {name} are not valid JSON yet: {error}.")
+        elif names_tool:
+            remark = (
+                f"Judged as a command. {name} is a tool as well: `{name} {{...}}` with its arguments asks about that."
+            )
         try:
-            explanation = await self._core.executor.explain(tool, arguments, origin=Origin.MODEL)
+            judged = await self._core.executor.judge_call(tool, arguments, origin=Origin.MODEL)
         except ToolFailure as failure:
             return JudgedUpdate(text, Decision.DENY.value, f"It could not run: {failure.message}")
-        return JudgedUpdate(text, explanation.decision.value, "\n".join(self._told(tool, explanation)))
+        place = await asyncio.to_thread(self._place, judged)  # it may have to try a cage
+        explanation = judged.explanation
+        return JudgedUpdate(text, explanation.decision.value, "\n".join(_told(explanation, place, remark)))
 
-    def _call(self, text: str) -> tuple[str, JsonValue]:
-        """Return the tool and the arguments that a text names; what names no tool is a command."""
-        name, _, rest = text.strip().partition(" ")
-        if any(tool.name == name for tool in self._core.registry.list()):
-            with suppress(ValueError):
-                return name, json.loads(rest or "{}")
-        return "shell", {"command": text}
+    def _place(self, judged: Judged) -> str:
+        place = judged.place_where_it_runs()
+        if place is None or judged.explanation.decision is Decision.DENY:
+            return ""
+        if place is ExecutionPlace.WORK_CAGE and (problem := Sandbox(self._trust.configuration.sandbox).problem):
+            return f"It would not run: no sandbox works here ({problem})."
+        return f"It would run {place.value}."
 
-    def _told(self, tool: str, explanation: Explanation) -> Iterator[str]:
-        yield f"{explanation.reason}. Risk: {explanation.risk.value}."
-        if tool == "shell" and explanation.decision is not Decision.DENY:
-            yield f"It would run {self._place(explanation).value}."
-        yield ""
-        for each in explanation.trace:
-            part = f"{each.part}: " if each.part else ""
-            place = f" ({each.file}:{each.line})" if each.file and each.line else ""
-            yield f"{each.decision.value:<5}  {each.layer.value}  {part}{each.reason}{place}"
+    async def _revoke(self, pattern: str, file: str) -> None:
+        """Take an approval back, of the session where there is no file; tell and list what holds then."""
+        core, name = self._core, visible(pattern)
+        if file:
+            from ollm_tui.core.policy.saved_rules import remove_approval  # loads tomlkit
 
-    def _place(self, explanation: Explanation) -> ExecutionPlace:
-        if explanation.looks:
-            return ExecutionPlace.READING_CAGE
-        caged = self._trust.configuration.sandbox.mode.value != "off"
-        return ExecutionPlace.WORK_CAGE if caged else ExecutionPlace.THIS_MACHINE
+            tables = {str(path): table for path, table in core.configuration.files.remember_in.values()}
+            try:
+                await asyncio.to_thread(remove_approval, Path(file), tables.get(file, ()), pattern)
+            except ValueError as error:
+                self._post(updates.ToastUpdate(f"{name} stays approved: {error}", failed=True))
+                return
+            await self._trust.read_again("What your files say")
+        else:
+
+            def forget(now: PolicyEngine) -> PolicyEngine:
+                kept = tuple(each for each in now.sources.commands.approvals if each.file or each.text != pattern)
+                return PolicyEngine(replace(now.sources, commands=replace(now.sources.commands, approvals=kept)))
+
+            await core.executor.change_policy(forget, core.executor.workspace)
+            self._post(updates.ToastUpdate(f"{name} is not approved any more."))
+        await self.handle(ListPolicy())
 
     # -- the list ----------------------------------------------------------------------------------------------------
 
     def _rows(self) -> Iterator[PolicyRow]:
         files = self._trust.configuration.files
+        if (error := self._trust.configuration.policy_error) is not None:
+            place = (_own_file(error.file), error.line or 0)
+            yield PolicyRow("error", PolicySection.FINDINGS, str(error), DENIED, "", "deny", "", *place)
+            yield from self._decisions()
+            return
         ordered = [*files.documents, files.preset]
         yield from self._findings()
         yield from self._settings(ordered)
@@ -121,21 +155,29 @@ class PolicyController:
         sources, commands = configuration.sources, configuration.sources.commands
         named = next((each for each in ordered if each.document.preset), None)
         deciding = next((each for each in ordered if each.document.default_action), None)
+        own = str(user_config_path(configuration.options))
+        mode, miss, reads = commands.mode, commands.on_miss, commands.read_only_commands
+        cage = configuration.sandbox.mode
+        asked = [*ordered, *([configuration.files.repository] if configuration.files.repository else [])]
+        mode_of = next((each for each in asked if each.document.exec.mode is mode), None)
+        miss_of = next((each for each in asked if each.document.exec.on_miss is miss), None)
+        reads_of = next((each for each in asked if each.document.exec.read_only_commands is reads), None)
+        cage_of = next((each for each in asked if each.document.sandbox.mode is cage), None)
         rows = (
             ("preset", configuration.files.preset.source.removeprefix("preset "), named, "which rules come last"),
             ("default_action", sources.default_action.value, deciding, "where no rule matches"),
-            ("exec.mode", commands.mode.value, None, "allowlist: what nothing covers does as exec.on_miss says"),
-            ("exec.on_miss", commands.on_miss.value, None, "what an uncovered command does"),
-            ("exec.read_only_commands", str(commands.read_only_commands).lower(), None, "commands that only read run"),
-            ("sandbox.mode", configuration.sandbox.mode.value, None, "where allowed commands run"),
+            ("exec.mode", mode.value, mode_of, "allowlist: what nothing covers does as exec.on_miss says"),
+            ("exec.on_miss", miss.value, miss_of, "what an uncovered command does"),
+            ("exec.read_only_commands", str(reads).lower(), reads_of, "commands that only read run"),
+            ("sandbox.mode", cage.value, cage_of, "where allowed commands run"),
         )
         for name, value, source, meaning in rows:
-            where = (source.file or source.source) if source is not None else meaning
-            details = f"{meaning}\n\n`ollm-tui config path` tells where it is changed: [policy], {name} = ..."
-            beside = source.source if source is not None else ""
-            file = _own_file(source.file if source is not None else None)
+            where = (source.file or source.source) if source is not None else "as it comes"
+            table, _, key = f"policy.{name}".rpartition(".")
+            details = f"{meaning[:1].upper()}{meaning[1:]}.\n\nTo change it: [{table}], {key} = ..., in {own}"
+            file = _own_file(source.file if source is not None else None) or own
             section, title = PolicySection.SETTINGS, f"{name} = {value}"
-            yield PolicyRow(f"s{name}", section, title, where, beside, details=details, file=file)
+            yield PolicyRow(f"s{name}", section, title, where, details=details, file=file)
 
     def _approvals(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
         from ollm_tui.core.policy.approval_patterns import ApprovalKey
@@ -152,11 +194,13 @@ class PolicyController:
                 where = f"{loaded.file or loaded.source}  {times}"
                 row_id = f"a{loaded.source}{number}"
                 section, file = PolicySection.APPROVALS, _own_file(loaded.file)
-                yield PolicyRow(row_id, section, approval.pattern, where, beside, "allow", details, file)
+                yield PolicyRow(
+                    row_id, section, approval.pattern, where, beside, "allow", details, file, revocable=bool(file)
+                )
         for number, pattern in enumerate(self._core.executor.policy.sources.commands.approvals):
             if not pattern.file:
                 section, told = PolicySection.APPROVALS, "this session alone"
-                yield PolicyRow(f"t{number}", section, pattern.text, told, "session", "allow")
+                yield PolicyRow(f"t{number}", section, pattern.text, told, "session", "allow", revocable=True)
 
     def _decisions(self) -> Iterator[PolicyRow]:
         try:
@@ -167,18 +211,28 @@ class PolicyController:
         yield from (row for line in reversed(lines) if (row := _decided(line)) is not None)
 
 
+def _told(explanation: Explanation, place: str, remark: str) -> Iterator[str]:
+    yield f"{explanation.reason}. Risk: {explanation.risk.value}."
+    yield from filter(None, (place, remark))
+    yield ""
+    for each in explanation.trace:
+        part = f"{each.part}: " if each.part else ""
+        where = f" ({each.file}:{each.line})" if each.file and each.line else ""
+        yield f"{each.decision.value:<5}  {each.layer.value}  {part}{each.reason}{where}"
+
+
 def _rules(loaded: LoadedPolicy, counts: str) -> Iterator[PolicyRow]:
     from ollm_tui.runtime.policy_text import rule_lines
 
     for rule, location in loaded.rules_with_sources:
         told = " ".join(f"{each.param} {each.operator.value} {each.value}" for each in rule.conditions)
-        title = f"{rule.tool}  {told}" if told else rule.tool
         details = "\n".join(line for line in rule_lines(rule, str(location)) if line)
         facts = f"{location}{f'; {counts}' if counts else ''}"
         row_id = f"r{location.source}{location.number}"
         beside = f"{location.source} {location.number}"
         place = (_own_file(location.file), location.line or 0)
-        yield PolicyRow(row_id, PolicySection.RULES, title, facts, beside, rule.action.value, details, *place)
+        action, section = rule.action.value, PolicySection.RULES
+        yield PolicyRow(row_id, section, rule.tool, facts, beside, action, details, *place, conditions=told)
 
 
 def _decided(line: AuditLine) -> PolicyRow | None:

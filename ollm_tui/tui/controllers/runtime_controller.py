@@ -295,7 +295,7 @@ class RuntimeController:
         """Report new errors of a policy that was read again."""
         known = self._core.configuration.errors
         self._post_errors(*(error for error in configuration.errors if error not in known))
-        self._status.policy_read(configuration.policy_error)
+        self._status.policy_read(str(configuration.policy_error or ""))
 
     def _post_errors(self, *errors: ConfigError) -> None:
         if errors:

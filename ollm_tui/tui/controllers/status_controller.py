@@ -47,7 +47,7 @@ class StatusController:
             tokens_limit=described.context_window,
             mode=self._executor.mode.value,
             offline=described.provider == "offline",
-            denied_because=configuration.policy_error or "",
+            denied_because=str(configuration.policy_error or ""),
             recorded=not runtime.log.error,
             broken_off=runtime.broken_off.session_id if runtime.broken_off is not None else "",
         )

@@ -11,6 +11,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.instruction_files import trust_instructions
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
+from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.runtime import Configuration, ConfigurationError, Core, configure, with_approvals_since
 from ollm_tui.runtime.runtime import prompt_files
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
@@ -129,7 +130,10 @@ class TrustController:
             sources = with_approvals_since(start.sources, now.sources, fresh.sources) if valid else fresh.sources
             return PolicyEngine(sources)
 
-        await self._executor.change_policy(change, fresh.workspace if valid else self._executor.workspace)
+        if valid:
+            await self._executor.change_policy(change, fresh.workspace, Sandbox(fresh.sandbox))
+        else:
+            await self._executor.change_policy(change, self._executor.workspace)
         self._core.use_hooks(fresh.hooks)
         self.configuration = fresh
         self._changed(fresh)

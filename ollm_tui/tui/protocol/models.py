@@ -14,7 +14,7 @@ class ModelRow:
 
     name: str
     server: str
-    beside: str
+    facts: str
     """Size, window and state in a few words."""
     details: str
     current: bool = False

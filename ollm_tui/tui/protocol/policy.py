@@ -35,6 +35,10 @@ class PolicyRow:
     file: str = ""
     """Where it can be changed; empty where it is part of the program."""
     line: int = 0
+    conditions: str = ""
+    """What tells a rule apart from others for its tool, on a line of its own."""
+    revocable: bool = False
+    """Whether it is an approval that can be taken back here."""
 
 
 class PolicyIntent(Intent):
@@ -54,6 +58,14 @@ class JudgeCall(PolicyIntent):
     """Tell what would happen to a command, or to `TOOL {arguments}`; nothing runs."""
 
     text: str
+
+
+@dataclass
+class RevokeApproval(PolicyIntent):
+    """Take an approval back; without a file it is the session's."""
+
+    pattern: str
+    file: str
 
 
 class PolicyUpdate(Update):

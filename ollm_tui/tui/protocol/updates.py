@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ollm_tui.config import ConfigError
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
-    from ollm_tui.core.execution.rule_effects import RuleEffect
+    from ollm_tui.core.execution.remembering import RuleEffect
     from ollm_tui.core.shell.status import CommandStatus, ProcessName
     from ollm_tui.core.todos.todo import Todo
     from ollm_tui.tui.attention import Notify

@@ -28,7 +28,7 @@ from ollm_tui.tui.styled_text import set_border
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
-    from ollm_tui.core.execution.rule_effects import RuleEffect
+    from ollm_tui.core.execution.remembering import RuleEffect
 
 
 @register_keys(KeyGroup.CONFIRMATION)

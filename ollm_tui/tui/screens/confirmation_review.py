@@ -16,7 +16,7 @@ from ollm_tui.tui.values import ConfirmationQueueSnapshot
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
-    from ollm_tui.core.execution.rule_effects import RuleEffect
+    from ollm_tui.core.execution.remembering import RuleEffect
     from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
     from ollm_tui.tui.screens.group_screen import GroupScreen
     from ollm_tui.tui.screens.pane_screen import PaneScreen

@@ -27,7 +27,7 @@ from ollm_tui.tui.widgets.footer import KeyFooter
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
-    from ollm_tui.core.execution.rule_effects import RuleEffect
+    from ollm_tui.core.execution.remembering import RuleEffect
 
 FOOTER = (
     "confirm.commit",

@@ -15,7 +15,7 @@ from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:
-    from ollm_tui.core.execution.rule_effects import RuleEffect
+    from ollm_tui.core.execution.remembering import RuleEffect
 
 PAST_SHOWN = 3
 """Number of earlier calls listed that the rule would have allowed."""

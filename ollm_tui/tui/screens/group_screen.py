@@ -32,7 +32,7 @@ from ollm_tui.tui.widgets.text_box import TextBox
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
-    from ollm_tui.core.execution.rule_effects import RuleEffect
+    from ollm_tui.core.execution.remembering import RuleEffect
 
 NO_RULE = "Rules of another session are made there; here it takes a yes or a no."
 WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2

@@ -63,13 +63,15 @@ def key_lines(hints: Sequence[KeyHint], width: int) -> tuple[list[StyledLine], l
     spots: list[ClickTarget] = []
     at = 0
     for hint in hints:
-        length = len(hint.key) + 1 + len(hint.words)
-        if rows[-1] and at + length > width:
+        length, gap = len(hint.key) + 1 + len(hint.words), 3 if rows[-1] else 0
+        if at + gap + length > width and rows[-1]:
             rows.append([])
-            at = 0
-        rows[-1] += [StyledSpan(hint.key, TextRole.ACCENT), StyledSpan(f" {hint.words}   ")]
+            at = gap = 0
+        at += gap
+        key = StyledSpan(hint.key, TextRole.ACCENT)
+        rows[-1] += [StyledSpan(" " * gap), key, StyledSpan(f" {hint.words}")]
         spots.append(ClickTarget(len(rows) - 1, at, at + length, hint.action))
-        at += length + 3
+        at += length
     return [StyledLine(tuple(row)) for row in rows], spots
 
 

@@ -85,4 +85,5 @@ class ModelsScreen(ListAndTextScreen):
 def _list_row(row_id: str, row: ModelRow) -> ListRow:
     mark = "* " if row.current else "  "
     name = line((mark, TextRole.OK), (visible(row.name), TextRole.STRONG if row.current else TextRole.PLAIN))
-    return ListRow(row_id, (name,), line((visible(row.beside), TextRole.MUTED)))
+    facts = (line((f"  {visible(row.facts)}", TextRole.MUTED)),) if row.facts else ()
+    return ListRow(row_id, (name, *facts))

@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
 from ollm_tui.tui.protocol.policy import (
     JudgeCall,
@@ -24,14 +25,18 @@ from ollm_tui.tui.protocol.policy import (
     PolicySection,
     PolicyUpdate,
     ReadPolicyAgain,
+    RevokeApproval,
 )
 from ollm_tui.tui.protocol.updates import Update
 from ollm_tui.tui.screens.list_and_text import ListAndTextScreen
 from ollm_tui.tui.screens.memory_browser import KeyHint
-from ollm_tui.tui.styled_text import TextRole, line
+from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
 NO_FILE = "It is no part of a file of yours. Rules in the file that `ollm-tui config path` tells come before it."
+NOTHING_FOUND = "Nothing here contains that. Esc shows all again."
+NOT_REVOCABLE = "d takes an approved command back; a rule is changed in its file (e)."
 MOST_BESIDE = 24
 """Cells at the right edge of a row that say where it comes from."""
 ABOUT = {
@@ -58,9 +63,11 @@ class PolicyScreen(ListAndTextScreen):
             priority=True,
         ),
         *key_bindings(
-            ("slash", "try_call", "What would happen", "policy.try", "Type a call to see what would happen to it"),
+            ("slash", "search", "Search", "policy.search", "Show the entries that contain something"),
+            ("w", "try_call", "What would happen", "policy.try", "Type a call to see what would happen to it"),
             ("s", "next_part", "Next part", "policy.part", "Go to the next part of the list"),
             ("e", "edit", "Edit", "policy.edit", "Open its file at its line; what you change there counts at once"),
+            ("d,delete", "revoke", "Take back", "policy.revoke", "Take the marked approval back, after a question"),
             ("tab", "read", "Read", "policy.read", "From the list to the text, and back"),
             ("q", "close", "Close", "policy.close", "Close the policy"),
         ),
@@ -68,23 +75,29 @@ class PolicyScreen(ListAndTextScreen):
 
     TITLE_TEXT = "Policy"
     KEYS = (
-        KeyHint("/", "what would happen", "try_call"),
+        KeyHint("/", "search", "search"),
+        KeyHint("w", "what would happen", "try_call"),
         KeyHint("s", "next part", "next_part"),
         KeyHint("e", "edit its file", "edit"),
+        KeyHint("d", "take back", "revoke"),
         KeyHint("Tab", "read", "read"),
         KeyHint("Esc", "close", "back"),
     )
 
-    def __init__(self, editor: ExternalEditor) -> None:
+    def __init__(self, editor: ExternalEditor, presses: KeyPresses) -> None:
         super().__init__("policy")
         self._editor = editor
+        self._presses = presses
         self._listed: tuple[PolicyRow, ...] = ()
+        self._search = Input(placeholder="Search", id="policy-search", compact=True)
+        self._search.cursor_blink = False
         self._call = Input(placeholder=WHAT_IF, id="policy-call", compact=True)
         self._call.cursor_blink = False
         self._pause: Timer | None = None
 
     def above(self) -> Iterator[Widget]:
-        """Yield the line that takes a call."""
+        """Yield the line that searches, and the one that takes a call."""
+        yield self._search
         yield self._call
 
     def on_mount(self) -> None:
@@ -97,10 +110,9 @@ class PolicyScreen(ListAndTextScreen):
             case PolicyRowsUpdate(mode, rows):
                 self.entitle(f"Policy  mode {mode}")
                 self._listed = rows
-                self._rows.show_rows(list(_list_rows(rows)))
-                self._show_marked()
+                self._show_found()
             case JudgedUpdate(text, decision, details) if text == self._call.value:
-                self.show(f"{decision.upper()}  {text}", details)
+                self.show(f"{decision.upper()}  {text}" if decision else text, details)
             case PolicyUpdate():
                 pass
             case _:
@@ -112,9 +124,21 @@ class PolicyScreen(ListAndTextScreen):
     def _show_marked(self) -> None:
         chosen, row = self._rows.chosen_id, self._marked
         if row is not None:
-            self.show(row.section.value, f"{row.title}\n{row.facts}\n\n{row.details}")
+            title = f"{row.title}  {row.conditions}".rstrip()
+            self.show(row.section.value, f"{title}\n{row.facts}\n\n{row.details}")
         elif chosen is not None:
             self.show(chosen, ABOUT[PolicySection(chosen)])
+        else:
+            self.show("", NOTHING_FOUND)
+
+    @on(Input.Changed, "#policy-search")
+    def _show_found(self) -> None:
+        self._rows.show_rows(list(_list_rows(self._found)))
+        self._show_marked()
+
+    @on(Input.Submitted, "#policy-search")
+    def _search_done(self) -> None:
+        self._rows.focus()
 
     @on(Input.Changed, "#policy-call")
     def _typed(self) -> None:
@@ -135,7 +159,11 @@ class PolicyScreen(ListAndTextScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now: letters are the line's while it is typed in."""
-        return action == "back" or not self._call.has_focus
+        return action == "back" or not (self._call.has_focus or self._search.has_focus)
+
+    def action_search(self) -> None:
+        """Focus the search."""
+        self._search.focus()
 
     def action_try_call(self) -> None:
         """Focus the line."""
@@ -143,9 +171,9 @@ class PolicyScreen(ListAndTextScreen):
 
     def action_next_part(self) -> None:
         """Mark the next part."""
-        parts = list(dict.fromkeys(row.section for row in self._listed))
-        chosen = self._rows.chosen_id
-        marked = next((row.section for row in self._listed if chosen in (row.id, row.section)), None)
+        found, chosen = self._found, self._rows.chosen_id
+        parts = list(dict.fromkeys(row.section for row in found))
+        marked = next((row.section for row in found if chosen in (row.id, row.section)), None)
         if marked is not None:
             self._rows.choose(parts[(parts.index(marked) + 1) % len(parts)].value)
 
@@ -157,6 +185,21 @@ class PolicyScreen(ListAndTextScreen):
         elif not self._editor.is_open:
             self.run_worker(self._edit(row), name="editor", exit_on_error=False)
 
+    def action_revoke(self) -> None:
+        """Take the marked approval back after asking."""
+        row = self._marked
+        if row is None or not row.revocable:
+            self.notify(NOT_REVOCABLE, markup=False)
+            return
+
+        def settle(yes: bool | None) -> None:
+            if yes:
+                self.post_message(RevokeApproval(row.title, row.file))
+
+        facts = (visible(row.title), "It asks again from then on.", visible(row.facts))
+        question = YesNoScreen("Take this approval back?", facts, "take it back", self._presses)
+        app_of(self).push_screen(question, settle)
+
     async def _edit(self, row: PolicyRow) -> None:
         try:
             await self._editor.open_file(Path(row.file), row.line)
@@ -167,12 +210,23 @@ class PolicyScreen(ListAndTextScreen):
 
     def action_back(self) -> None:
         """Leave the line, then the screen."""
-        if self._call.value or self._call.has_focus or self._shown.has_focus:
-            self._call.value = ""
+        typed = self._search if self._search.value and not self._call.has_focus else self._call
+        if typed.value or typed.has_focus or self._search.has_focus or self._shown.has_focus:
+            typed.value = ""
             self._rows.focus()
             self._show_marked()
         else:
             self.action_close()
+
+    @property
+    def _found(self) -> list[PolicyRow]:
+        """Return the entries that contain each word that is searched for."""
+        words = self._search.value.casefold().split()
+        texts = (
+            (row, " ".join((row.title, row.conditions, row.facts, row.details, row.decision)).casefold())
+            for row in self._listed
+        )
+        return [row for row, text in texts if all(word in text for word in words)]
 
     @property
     def _marked(self) -> PolicyRow | None:
@@ -186,5 +240,7 @@ def _list_rows(rows: Sequence[PolicyRow]) -> Iterator[ListRow]:
         if row.section is not before:
             before = row.section
             yield ListRow(before.value, (line((before.value, TextRole.MUTED)),))
-        name = line((f"{row.decision:<9}", _ROLES.get(row.decision, TextRole.MUTED)), visible(row.title))
-        yield ListRow(row.id, (name,), line((visible(row.beside), TextRole.MUTED)).cut(MOST_BESIDE))
+        decision = (f"{row.decision:<7}", _ROLES.get(row.decision, TextRole.MUTED))
+        first = line(*([decision] if row.decision else []), visible(row.title))
+        second = (line(f"{'':<7}", (visible(row.conditions), TextRole.MUTED)),) if row.conditions else ()
+        yield ListRow(row.id, (first, *second), line((visible(row.beside), TextRole.MUTED)).cut(MOST_BESIDE))

@@ -34,7 +34,7 @@ from ollm_tui.core.bus.confirmation import TextPreview
 from ollm_tui.core.bus.notices import ConfirmationRequested
 from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import ExecutorOptions
+from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.policy.approvals import ApprovalStore
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import Decision

@@ -15,7 +15,7 @@ from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core import MessageBus, PolicyEngine, ToolExecutor, ToolRegistry, Workspace
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.execution.judging import ExecutorOptions
+from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.policy.engine import PolicySources
 from ollm_tui.core.policy.policy_file import load_preset
 from ollm_tui.core.policy.rule_set import RuleSet

@@ -14,7 +14,7 @@ from ollm_tui.cli import main
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, Workspace
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.builtin import builtin_tools
 from ollm_tui.core.tools.context import ToolContext

@@ -40,7 +40,7 @@ from ollm_tui.core.bus.message_bus import Subscriber
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.execution import permission
 from ollm_tui.core.execution.calls import CallOrder, CallRecord
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.rules import Decision, Mode, Operator
 from ollm_tui.core.tools.base import CallFacts, Question, TouchedPath

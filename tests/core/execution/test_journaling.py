@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, ToolRegistry, ToolResult, Workspace
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.journal import SCHEMA, Entry
 from ollm_tui.core.files.journal_text import changes_since, diff_of, title_of
 from ollm_tui.core.files.journal_undo import Outcome, Step, Undo, open_undo, whole_entries

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, ToolRegistry, Workspace
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.git.configuration import ConfiguredSecrets
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS

@@ -15,7 +15,7 @@ from ollm_tui.core.bus.confirmation import CommandPreview, ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import ExecutorOptions
+from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import PolicyEngine

@@ -317,7 +317,7 @@ def test_a_rule_is_named_by_file_and_line(tmp_path: Path) -> None:
 def test_a_faulty_policy_allows_nothing_and_says_where(tmp_path: Path, text: str, said: str) -> None:
     configuration = configure(policy(tmp_path, text))
     assert configuration.policy_error is not None
-    assert said in configuration.policy_error and "policy.toml" in configuration.policy_error
+    assert said in str(configuration.policy_error) and "policy.toml" in str(configuration.policy_error)
     engine = PolicyEngine(configuration.sources)
     for name in TOOLS:
         assert engine.explain(call(name), Mode.YOLO).decision is Decision.DENY
@@ -337,7 +337,7 @@ def test_a_policy_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
     assert options.policy_file is not None
     options.policy_file.chmod(0o666)
     configuration = configure(options)
-    assert configuration.policy_error is not None and "chmod" in configuration.policy_error
+    assert configuration.policy_error is not None and "chmod" in str(configuration.policy_error)
 
 
 def test_a_persons_rule_for_all_beats_a_presets_rule_for_the_tool(tmp_path: Path) -> None:

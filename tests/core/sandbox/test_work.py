@@ -24,7 +24,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationRequest
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.lint import lint
 from ollm_tui.core.policy.policy_file import load_policy

@@ -26,7 +26,7 @@ from ollm_tui.core.base.errors import FetchFailed, InvalidArguments, ShellExecut
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, Preview, TextPreview
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.packages.plan import Manager, package_name, popular_like
 from ollm_tui.core.tools.install_package import INSTALL_PACKAGE, InstallPackageData
 from ollm_tui.core.tools.registry import ToolRegistry

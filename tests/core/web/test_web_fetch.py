@@ -30,7 +30,7 @@ from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import UrlPreview
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
