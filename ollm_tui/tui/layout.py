@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 WIDE_COLUMNS = 100
+BROAD_COLUMNS = 190
+"""From here on the terminal stands beside the conversation, and each of them is wide enough."""
 SMALL_COLUMNS = 60
 TALL_ROWS = 30
 LOW_ROWS = 16
@@ -57,9 +59,14 @@ class Arrangement:
         return self.columns < LEAST_COLUMNS or self.rows < LEAST_ROWS
 
     @property
+    def broad(self) -> bool:
+        """Return whether there is room for the terminal beside the conversation."""
+        return self.columns >= BROAD_COLUMNS and self.zoomed is None
+
+    @property
     def shares_height(self) -> bool:
         """Return whether the terminal stands below other panes."""
-        return self.wide and self.zoomed is None
+        return self.wide and not self.broad and self.zoomed is None
 
     def in_sight(self, pane: Pane) -> bool:
         """Return whether a pane is drawn."""
@@ -73,7 +80,8 @@ class Arrangement:
             case Pane.QUEUE | Pane.TODO:
                 return self.sidebar if self.sidebar is not None else not self.empty >= SIDE or self.visited in SIDE
             case Pane.TERM:
-                return self.visited is Pane.TERM or (self.rows >= TALL_ROWS and Pane.TERM not in self.empty)
+                room = self.broad or self.rows >= TALL_ROWS
+                return self.visited is Pane.TERM or (room and Pane.TERM not in self.empty)
 
     @property
     def closed(self) -> tuple[Pane, ...]:
@@ -94,6 +102,8 @@ class Arrangement:
             names.add("-low")
         if self.zoomed is not None:
             names.add("-zoomed")
+        if self.broad:
+            names.add("-broad")
         names |= {f"-show-{pane.value}" for pane in Pane if self.in_sight(pane)}
         if not self.in_sight(Pane.CHAT):
             names.add("-chatless")
@@ -105,6 +115,6 @@ class Arrangement:
 
 
 ALL_CLASSES = frozenset(
-    {"-wide", "-narrow", "-too-small", "-small", "-low", "-zoomed", "-chatless", "-closed", "-sideless"}
+    {"-wide", "-narrow", "-broad", "-too-small", "-small", "-low", "-zoomed", "-chatless", "-closed", "-sideless"}
     | {f"-show-{pane.value}" for pane in Pane}
 )

@@ -14,7 +14,7 @@ from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.screens.help_screen import HelpScreen
-from ollm_tui.tui.values import Activity, SessionStatus, UnfinishedWork
+from ollm_tui.tui.values import Activity, AnswerEntry, EntriesChanged, SessionStatus, UnfinishedWork
 from tests.tui.pilot import agents_command, question, stage, todo, wait_until
 
 
@@ -268,3 +268,25 @@ async def test_the_status_line_gives_up_the_least_important_first() -> None:
         assert "| 1 job |" in here.text.splitlines()[0]
         await here.post(updates.CommandsUpdate(()))
         assert "job" not in here.text.splitlines()[0]
+
+
+async def test_a_broad_window_has_the_terminal_beside_the_conversation_and_prose_stays_readable() -> None:
+    async with stage((200, 60)) as here:
+        dashboard = here.app.dashboard
+        await here.post(
+            updates.CommandsUpdate((agents_command(),)),
+            updates.ConversationUpdate(EntriesChanged((AnswerEntry("a1", "m", "word " * 100),))),
+        )
+        await wait_until(here.pilot, lambda: dashboard.term.display)
+        chat, term = dashboard.chat.region, dashboard.term.region
+        assert term.x >= chat.right and term.height > 50 and chat.height > 40
+        assert min(chat.width, term.width) >= 70
+        assert max(len(row[: chat.width].rstrip()) for row in here.text.splitlines() if "word word" in row) <= 102
+        await here.press("ctrl+t", "ctrl+right_square_bracket", "plus")
+        assert dashboard.arrangement.terminal_rows is None, "it has all the rows there are"
+        await here.pilot.resize_terminal(150, 60)
+        await here.settle()
+        assert dashboard.term.region.y >= dashboard.chat.region.bottom
+        await here.pilot.resize_terminal(200, 20)
+        await here.settle()
+        assert dashboard.term.region.x >= dashboard.chat.region.right, "a low one has room for it as well"

@@ -62,7 +62,7 @@ pytestmark = pytest.mark.skipif(
     reason="snapshots are compared on Python 3.11 only: others draw the same screen with other bytes",
 )
 
-WIDE, NARROW, TINY = (120, 40), (80, 24), (39, 9)
+BROAD, WIDE, NARROW, TINY = (200, 60), (120, 40), (80, 24), (39, 9)
 BOTH = pytest.mark.parametrize("size", [pytest.param(WIDE, id="120x40"), pytest.param(NARROW, id="80x24")])
 
 Size = tuple[int, int]
@@ -396,6 +396,20 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
         "^] Leave terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510"
     )
     assert "Add a --json flag" not in camera.text, "the conversation is out of sight"
+    assert same
+
+
+def test_a_broad_window_has_conversation_queue_todos_and_terminal_side_by_side(camera: Camera) -> None:
+    async def play(here: Stage) -> None:
+        await ask_three(here)
+        await here.press("ctrl+t")
+        await here.post(updates.CommandsUpdate((CommandStatus("sh", "bash", kind=CommandKind.PERSON),)))
+        await wait_until(here.pilot, lambda: bool(here.backend.of(AttachTerminal)))
+        here.backend.of(AttachTerminal)[0].feed(PYTEST.encode())
+        await wait_until(here.pilot, lambda: "14 passed" in here.text)
+
+    same = camera.take(BROAD, play)
+    assert camera.shows("Add a --json flag", "Queue (3)", "Todo 1/4", "1 failed, 14 passed in 0.41s", "Prompt")
     assert same
 
 

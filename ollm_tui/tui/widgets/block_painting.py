@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 CODE_INDENT = 2
+PROSE_CELLS = 100
+"""Longer lines are hard to read on; code, tables and output take all there is."""
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -54,12 +56,13 @@ class BlockPainter:
 
     def lines(self, lines: tuple[StyledLine, ...], width: int, fill: TextRole = TextRole.PLAIN) -> list[Strip]:
         """Draw styled lines, wrapped."""
-        return [self.palette.strip(row, width, self.base, fill) for row in wrap_all(lines, width)]
+        rows = (row for one in lines for row in wrap_all((one,), min(width, PROSE_CELLS) if one.prose else width))
+        return [self.palette.strip(row, width, self.base, fill) for row in rows]
 
-    def rendered(self, renderable: RenderableType, width: int, indent: int = 0) -> list[Strip]:
-        """Draw a rich renderable on rows of `width` cells."""
+    def rendered(self, renderable: RenderableType, width: int, indent: int = 0, spare: int = 0) -> list[Strip]:
+        """Draw a rich renderable on rows of `width` cells, of which it leaves `indent` and `spare` empty."""
         console = self._markdown_console()
-        options = console.options.update_width(max(1, width - indent))
+        options = console.options.update_width(max(1, width - indent - spare))
         lead = [Segment(" " * indent, self.base)] if indent else []
         rows: list[Strip] = []
         for segments in console.render_lines(renderable, options, pad=False):
@@ -137,7 +140,9 @@ class ProseBlock:
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         """Render the markdown."""
         markdown = _left_markdown()(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
-        rows = painter.rendered(markdown, width)
+        table = any(one.lstrip().startswith("|") for one in self.text.splitlines())
+        spare = 0 if table else max(0, width - PROSE_CELLS)
+        rows = painter.rendered(markdown, width, spare=spare)
         # Headings come with blank rows of their own; blocks stand one row apart.
         blank = [not row.text.strip() for row in rows]
         rows = [row for at, row in enumerate(rows) if not (blank[at] and (at == 0 or blank[at - 1]))]

@@ -18,6 +18,7 @@ from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.entry_texts import source_of
 from ollm_tui.tui.link_pointer import LinkPointer
 from ollm_tui.tui.links import FileName, Link, LinkAsked, WebLink, candidate_at, candidates_in, existing_file
+from ollm_tui.tui.widgets.block_painting import PROSE_CELLS
 from ollm_tui.tui.widgets.conversation_layout import BlocksOf
 from ollm_tui.tui.widgets.scroll_surface import GUTTER, ScrollSurface
 
@@ -179,7 +180,7 @@ class LinkSurface(ScrollSurface):
 
     def _may_go_on(self, row: int, index: int) -> bool:
         """Return whether a row is full, and the next one of the same entry."""
-        if cell_len(self._text_of(row)) < self._width - 1:
+        if cell_len(self._text_of(row)) < min(self._width, PROSE_CELLS) - 1:
             return False
         return all(self.document.position_at(at).index == index for at in (row, row + 1))
 

@@ -12,7 +12,7 @@ from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui.durations import clock_text, duration_text
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import CallEntry
-from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
+from ollm_tui.tui.widgets.block_painting import PROSE_CELLS, Block, BlockPainter, LinesBlock, Strip
 from ollm_tui.tui.widgets.diff_view import diff_lines, totals
 from ollm_tui.tui.widgets.picture_block import PictureBlock
 
@@ -30,8 +30,6 @@ OUTCOME_WORDS = {
 }
 NAME_CELLS = 12
 STATE_CELLS = 8
-LINE_CELLS = 90
-"""On wide screens the state stays this near to the call."""
 LEAST_RESULT_CELLS = 8
 BODY_INDENT = 4
 BODY_LINES = 400
@@ -60,7 +58,7 @@ class ToolCallHead:
             (visible(self.summary), TextRole.PLAIN),
         )
         right = line(self.state, (self.after, TextRole.MUTED))
-        shared = min(width - 1, LINE_CELLS)
+        shared = min(width - 1, PROSE_CELLS)
         room = shared - left.cells - right.cells - 4  # what the call is stands before what came of it
         if self.result and room >= LEAST_RESULT_CELLS:
             result = line((visible(self.result), TextRole.MUTED)).cut(room)

@@ -15,6 +15,7 @@ from ollm_tui.options import Options
 from ollm_tui.tui.links import FileLink, Link, WebLink
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.values import AnswerEntry, CallEntry, ConversationCleared, EntriesChanged, Entry
+from ollm_tui.tui.widgets.block_painting import PROSE_CELLS
 from tests.tui.pilot import Stage, stage, wait_until
 
 ADDRESS = "https://example.org/a"
@@ -118,7 +119,7 @@ async def test_what_stands_in_the_next_row_is_no_part_of_an_address(monkeypatch:
     """The row is full to the last cell in one of these, and the next begins with a word."""
     async with stage() as probe:
         await probe.post(updates.ConversationUpdate(EntriesChanged((answer("a", "x"),))))
-        width = probe.app.dashboard.chat.transcript._width
+        width = min(probe.app.dashboard.chat.transcript._width, PROSE_CELLS)
     address = ADDRESS + "y" * (width - len(ADDRESS) + more)
     async with talk(monkeypatch, answer("a", f"{address} then more")) as here:
         await here.hover("https://")
