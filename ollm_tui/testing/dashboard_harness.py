@@ -117,7 +117,7 @@ async def open_dashboard(
         async with app.run_test(size=size, notifications=True) as pilot:
             await wait_until(pilot, lambda: app.holder.backend is not None)
             yield DashboardHarness(app, pilot)
-            await app.leave()
+            await app.leaving.leave()
 
 
 async def wait_until(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal as signals
-import time
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -22,22 +19,20 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
 from ollm_tui.tui.attention import Attention
-from ollm_tui.tui.backend_holder import BackendHolder
+from ollm_tui.tui.backend_holder import BackendHolder, runtime_backend
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
-from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame
+from ollm_tui.tui.first_frame import DEFAULT_THEME, end_start, first_frame
 from ollm_tui.tui.key_order import KeyOrder
+from ollm_tui.tui.leaving import Leaving
 from ollm_tui.tui.link_opener import LinkOpener
 from ollm_tui.tui.links import LinkAsked
-from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
-from ollm_tui.tui.protocol import Backend, OpenBackend, updates
+from ollm_tui.tui.protocol import OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
+from ollm_tui.tui.screen_commands import ScreenCommands, app_commands, palette_entries, pane_commands
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
-from ollm_tui.tui.session_commands import MODES, SessionCommands, palette_entries, pane_commands
-from ollm_tui.tui.signals import leave_on_signals
-from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands, message_command
-from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
+from ollm_tui.tui.slash_commands import SlashCommands, conversation_commands, message_command
 from ollm_tui.tui.themes import ThemedStylesheet, packaged_theme
 from ollm_tui.tui.values import Activity
 from ollm_tui.tui.widgets.prompt import Prompt
@@ -45,18 +40,12 @@ from ollm_tui.tui.widgets.prompt import Prompt
 if TYPE_CHECKING:
     from textual.driver import Driver
 
-    from ollm_tui.tui.screens.memory_screen import MemoryScreen
-    from ollm_tui.tui.screens.question_screens import QuitChoice
 
 log = logging.getLogger(__name__)
 
 STYLES = ("dashboard", "panes", "confirm", "dialogs")
 COLLECT_AFTER_SECONDS = 1.0
 """After the backend is ready: by then its first updates are drawn."""
-
-EXIT_ON_SIGNAL = 130
-"""Exit code after a signal (contract section 0)."""
-
 
 register_loader(load_all)
 
@@ -93,26 +82,31 @@ class DashboardApp(App[int]):
         super().__init__()
         self.options = options
         self.clock = clock or SystemClock()
-        self.key_order = KeyOrder(self, self._take_key)
         self._first = first_frame(options)
         name = self._first.theme
         self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
+        self.key_order = KeyOrder(self, self.dashboard, super().on_event)
         folder = options.workspace or Path()
         self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = folder
         self.dashboard.chat.transcript.links.folders = lambda: (folder,)
-        self.holder = BackendHolder(self.post_update)
+        open_backend = open_backend or runtime_backend(options, self.clock)
+        self.holder = BackendHolder(self, partial(open_backend, self.post_update), self._backend_started)
         self.attention = Attention(self._write_out, os.environ)
+        self.leaving = Leaving(self, self.holder, self.attention, self.dashboard.presses)
         self.editor = ExternalEditor(self)
         self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
-        self.sessions = SessionCommands(self, self.dashboard, self.editor)
-        self.commands = self._slash_commands()
+        self.screens = ScreenCommands(self, self.dashboard, self.editor)
+        self.commands = SlashCommands(
+            *self.screens.slash_commands(),
+            *conversation_commands(self.holder.handle),
+            *pane_commands(self.dashboard),
+            *app_commands(self, self.dashboard),
+        )
         self.dashboard.prompt.completer.commands = self.commands
         self.animation_level = "none"
-        self._open_backend = open_backend
-        self._memory: MemoryScreen | None = None
 
     def get_default_screen(self) -> Screen[None]:
         """Return the dashboard."""
@@ -120,47 +114,40 @@ class DashboardApp(App[int]):
 
     def on_mount(self) -> None:
         """Open the backend once the first frame is painted, and end tidily on signals."""
-        self.call_after_refresh(self._start_backend)
-        leave_on_signals(self._leave_on_signal, lambda: self.editor.is_open)
+        self.call_after_refresh(self.holder.start)
+        self.leaving.on_signals(lambda: self.editor.is_open)
 
     def on_unmount(self) -> None:
         """Restore the signal handler."""
         signals.signal(signals.SIGHUP, signals.SIG_DFL)
 
-    def _leave_on_signal(self) -> None:
-        self.run_worker(self.leave(EXIT_ON_SIGNAL), name="leave on signal", exit_on_error=False)
-
     # -- the backend -------------------------------------------------------------------------------------------------
 
-    def _start_backend(self) -> None:
-        def started() -> None:
-            self.set_timer(COLLECT_AFTER_SECONDS, end_start)
-            remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
-            self.run_worker(remember, name="prompt history", exit_on_error=False)
-
-        self.run_worker(self.holder.hold(self._import_backend(), started), name="backend", exit_on_error=False)
-
-    async def _import_backend(self) -> AbstractAsyncContextManager[Backend]:
-        if self._open_backend is not None:
-            return self._open_backend(self.post_update)
-        # Models, providers and the store take as long to import as the screen: import them later, off the loop.
-        # Freeing the garbage of the first frame (1.4 MB) makes room for them.
-        collect_garbage()
-        from importlib import import_module
-
-        await asyncio.to_thread(import_module, "ollm_tui.tui.controllers.runtime_controller")
-        from ollm_tui.tui.controllers.runtime_controller import open_backend
-
-        return open_backend(self.options, self.post_update, self.clock)
+    def _backend_started(self) -> None:
+        self.set_timer(COLLECT_AFTER_SECONDS, end_start)
+        remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
+        self.run_worker(remember, name="prompt history", exit_on_error=False)
 
     def post_update(self, update: updates.Update) -> bool:
         """Post an update to the dashboard, from any task or thread."""
         return self.dashboard.post_message(update)
 
-    @on(updates.SettingsUpdate)
-    def _adopt(self, message: updates.SettingsUpdate) -> None:
+    @on(updates.Update)
+    def _take_update(self, message: updates.Update) -> None:
+        """Take what concerns more than the dashboard, which has taken it already."""
+        match message:
+            case updates.SettingsUpdate(settings):
+                self._adopt(settings)
+            case updates.PromptFilesUpdate(files, resources):
+                self.commands.offer_messages(map(message_command, files))
+                self.dashboard.prompt.completer.resources = resources
+            case _:
+                pass
+        self.attention.follow(self.dashboard.status.word)
+        self.screens.take(message)
+
+    def _adopt(self, settings: updates.ScreenSettings) -> None:
         """Apply the screen settings once they are known."""
-        settings = message.settings
         for theme in settings.themes:
             self.register_theme(theme)
         if settings.theme in self.available_themes:
@@ -172,12 +159,6 @@ class DashboardApp(App[int]):
         self.attention.how = settings.notify
         self.dashboard.term.allow_clipboard(settings.allow_clipboard)
 
-    @on(updates.PromptFilesUpdate)
-    def _offer_prompt_files(self, message: updates.PromptFilesUpdate) -> None:
-        """Complete and explain the commands and skills that are kept as files."""
-        self.commands.offer_messages(map(message_command, message.files))
-        self.dashboard.prompt.completer.resources = message.resources
-
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
         """Run `!` lines and `/` commands; pass every other intent to the backend."""
@@ -185,89 +166,27 @@ class DashboardApp(App[int]):
             case SendMessage(text) if text.startswith("!"):
                 self.dashboard.show_terminal()
                 self.dashboard.term.type_into_shell(text[1:].strip())
-            case SendMessage(text) if text.startswith("/") and await self._run_slash_command(text):
+            case SendMessage(text) if text.startswith("/") and await self.commands.take(text, self):
                 pass
             case RetryTurn() if self.holder.failed:
-                self._start_backend()
+                self.holder.start()
             case _:
                 self.holder.handle(intent)
-
-    async def _run_slash_command(self, text: str) -> bool:
-        """Run a `/command`. False for what is none: `/etc/hosts` may well begin a message."""
-        unknown = None if self.commands.is_message(text) else await self.commands.run(text)
-        if unknown is None:
-            return not self.commands.is_message(text)
-        if "/" in unknown or not unknown:
-            return False
-        self.notify(f"There is no /{visible(unknown)}. /help lists what there is.", markup=False)
-        return True
-
-    def _slash_commands(self) -> SlashCommands:
-        """Return the commands of the prompt; each also stands in the help, and in the palette where no key does."""
-        return SlashCommands(
-            *self.sessions.slash_commands(),
-            *conversation_commands(self.holder.handle),
-            *pane_commands(self.dashboard),
-            SlashCommand("exit", "Quit", lambda _: self.action_leave(), in_palette=False),
-            SlashCommand("help", "All keys, and the documentation", lambda _: self.action_help(), in_palette=False),
-            SlashCommand("memory", "What is remembered", self.action_memory, "[WORDS]", in_palette=False),
-            SlashCommand(
-                "mode", "Change the policy mode", self._choose_mode, "|".join(MODES), lambda: MODES, in_palette=False
-            ),
-            SlashCommand("quit", "Quit; asks while something is live", lambda _: self.action_leave(), in_palette=False),
-            SlashCommand("theme", "Change the theme", self._choose_theme, "[NAME]", lambda: self.available_themes),
-        )
-
-    def _choose_mode(self, mode: str) -> None:
-        if mode in MODES:
-            self.dashboard.action_choose_mode(mode)
-        else:
-            self.notify(f"Write /mode and one of {', '.join(MODES)}.", markup=False)
-
-    def _choose_theme(self, theme: str) -> None:
-        if theme in self.available_themes:
-            self.theme = theme
-        else:
-            self.action_change_theme()
 
     # -- keys --------------------------------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys and pastes act in the order they were typed."""
-        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
-            if isinstance(event, events.MouseDown) and not event.is_forwarded:
-                self._note_press(event)
-            await super().on_event(event)
-        elif not self.key_order.holds_back(event):
-            await self._take_key(event)
-
-    async def _take_key(self, event: events.Key | events.Paste) -> None:
-        """Give a key to what has the focus; unless it is text there, later keys wait for what it does."""
-        self._note_press(event)
-        self.dashboard.key_typed(event.key if isinstance(event, events.Key) else "")
-        target = self.focused or self.screen
-        if isinstance(target, TerminalPrefix) and target.yields_to(event):
-            self.key_order.postpone(event, target)
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self.key_order.take(event)
             return
-        is_text = (
-            isinstance(event, events.Paste)
-            or target.check_consume_key(event.key, event.character)
-            or (self.program_takes_keys() and event.key not in (LEAVE_KEY, REVIEW_KEY))
-        )
+        if isinstance(event, events.MouseDown) and not event.is_forwarded:
+            self.key_order.note_press(event)
         await super().on_event(event)
-        if not is_text:
-            self.key_order.follow(target)
-
-    def _note_press(self, event: events.Event) -> None:
-        # A key that waited behind another was pressed before: the driver's thread made the event.
-        age = max(0.0, time.monotonic() - event.time)
-        character = event.character if isinstance(event, events.Key) and event.is_printable else None
-        self.dashboard.reviewing.key_pressed(age, character or "")
 
     def program_takes_keys(self) -> bool:
-        """Whether keys go to a program; also asked in the driver's thread."""
-        view = self.dashboard.term.view
-        return self.screen is self.dashboard and view is not None and view.takes_keys
+        """Return whether keys go to a program; also asked in the driver's thread."""
+        return self.key_order.program_takes_keys()
 
     def _write_out(self, sequence: str) -> None:
         """Send a control sequence to the outer terminal."""
@@ -313,21 +232,11 @@ class DashboardApp(App[int]):
 
     def action_sessions(self) -> None:
         """Open the list of sessions."""
-        self.sessions.browse()
+        self.screens.browse()
 
     def action_memory(self, containing: str = "") -> None:
         """Open the memory, narrowed to what contains the text."""
-        from ollm_tui.tui.screens.memory_screen import MemoryScreen
-
-        self._memory = MemoryScreen(self.dashboard.presses, containing, self.dashboard.waiting)
-        self.push_screen(self._memory)
-
-    @on(updates.Update)
-    def _show_in_screen(self, message: updates.Update) -> None:
-        self.attention.follow(self.dashboard.status.word)
-        self.sessions.take(message)
-        if self._memory is not None and self._memory.is_attached:
-            self._memory.take(message)
+        self.screens.memory(containing)
 
     @on(Prompt.EditorAsked)
     def _edit_draft(self, message: Prompt.EditorAsked) -> None:
@@ -353,38 +262,7 @@ class DashboardApp(App[int]):
 
     async def action_leave(self) -> None:
         """Quit; while something is live, ask first."""
-        backend = self.holder.backend
-        unfinished = backend.unfinished() if backend is not None else None
-        if not unfinished:
-            await self.leave()
-            return
-        from ollm_tui.tui.screens.question_screens import QuitScreen
-
-        if not isinstance(self.screen, QuitScreen):
-            self.push_screen(QuitScreen(unfinished, self.dashboard.presses), self._leave_as)
-
-    async def _leave_as(self, how: QuitChoice | None) -> None:
-        """Quit in the way that was chosen; stay when jobs cannot be left running."""
-        backend = self.holder.backend
-        if how is None or backend is None:
-            return
-        if how == "leave":
-            failures = await backend.leave_jobs()
-            for failure in failures:
-                self.notify(visible(failure), severity="error", markup=False, timeout=15)
-            if failures:
-                return
-        else:
-            await backend.end_jobs()
-        await self.leave()
-
-    async def leave(self, code: int = 0) -> None:
-        """Close the backend, which saves, and then the screen."""
-        if self.holder.backend is not None:
-            self.notify("Closing ...", markup=False)
-        self.attention.give_title_back()
-        await self.holder.close()
-        self.exit(code)
+        await self.leaving.ask()
 
     def on_app_focus(self, event: events.AppFocus) -> None:
         """Report that the window has the focus again."""

@@ -7,14 +7,22 @@ key would act in the wrong widget. So a key that may do such a thing holds back 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from textual.app import App
-from textual.events import Key, Paste
+from textual.events import Event, Key, Paste
 from textual.message_pump import MessagePump
 from textual.timer import Timer
 from textual.widget import Widget
+
+from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
+from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
+
+if TYPE_CHECKING:
+    from ollm_tui.tui.screens.dashboard_screen import Dashboard
 
 LAPS = 4
 """Passes over the queues while messages remain; streamed updates never end."""
@@ -24,11 +32,13 @@ HELD_AT_MOST = 2.0
 
 
 class KeyOrder:
-    """Queues keys and pastes behind one still being handled; `act` handles one."""
+    """Queues keys and pastes behind one still being handled."""
 
-    def __init__(self, app: App[int], act: Callable[[Key | Paste], Awaitable[None]]) -> None:
+    def __init__(self, app: App[int], dashboard: Dashboard, deliver: Callable[[Event], Awaitable[None]]) -> None:
+        """`deliver` gives one to what has the focus."""
         self._app = app
-        self._act = act
+        self._dashboard = dashboard
+        self._deliver = deliver
         self._held: deque[Key | Paste] = deque()
         self._passage = 0
         self._limit: Timer | None = None
@@ -38,24 +48,50 @@ class KeyOrder:
         """Return whether a key is still being handled."""
         return self._limit is not None
 
-    def holds_back(self, event: Key | Paste) -> bool:
-        """Queue an event behind a pending key; True when it waits."""
+    async def take(self, event: Key | Paste) -> None:
+        """Deliver an event, or queue it behind a pending key."""
         self._wait_for_screen()
         if self.busy:
             self._held.append(event)
-        return self.busy
+        else:
+            await self._act(event)
 
-    def postpone(self, event: Key | Paste, target: Widget) -> None:
-        """Deliver an event again, ahead of later ones, once what `target` does about it is done."""
-        self._held.appendleft(event)
-        self.follow(target)
+    def note_press(self, event: Event) -> None:
+        """Tell open questions of a key or click, by when it was pressed."""
+        # A key that waited behind another was pressed before: the driver's thread made the event.
+        age = max(0.0, time.monotonic() - event.time)
+        character = event.character if isinstance(event, Key) and event.is_printable else None
+        self._dashboard.reviewing.key_pressed(age, character or "")
+
+    async def _act(self, event: Key | Paste) -> None:
+        """Give a key to what has the focus; unless it is text there, later keys wait for what it does."""
+        self.note_press(event)
+        self._dashboard.key_typed(event.key if isinstance(event, Key) else "")
+        target = self._app.focused or self._app.screen
+        if isinstance(target, TerminalPrefix) and target.yields_to(event):
+            self._held.appendleft(event)  # again, ahead of later ones, once what the prefix does about it is done
+            self._follow(target)
+            return
+        is_text = (
+            isinstance(event, Paste)
+            or target.check_consume_key(event.key, event.character)
+            or (self.program_takes_keys() and event.key not in (LEAVE_KEY, REVIEW_KEY))
+        )
+        await self._deliver(event)
+        if not is_text:
+            self._follow(target)
+
+    def program_takes_keys(self) -> bool:
+        """Return whether keys go to a program; also asked in the driver's thread."""
+        view = self._dashboard.term.view
+        return self._app.screen is self._dashboard and view is not None and view.takes_keys
 
     def _wait_for_screen(self) -> None:
         """Wait for the content of a screen that has just opened."""
         if not self.busy and not self._app.screen.is_mounted:
-            self.follow(self._app.screen)
+            self._follow(self._app.screen)
 
-    def follow(self, target: Widget) -> None:
+    def _follow(self, target: Widget) -> None:
         """Hold later keys back until this one has taken effect."""
         self._passage += 1
         self._limit = self._app.set_timer(HELD_AT_MOST, self._let_go)

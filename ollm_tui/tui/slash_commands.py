@@ -22,6 +22,8 @@ from ollm_tui.tui.protocol.intents import (
 )
 
 if TYPE_CHECKING:
+    from textual.app import App
+
     from ollm_tui.agent.prompt_files import PromptFile
 
 Words = Callable[[], Iterable[str]]
@@ -76,20 +78,19 @@ class SlashCommands:
         for head, command in zip(heads, self, strict=True):
             yield f"{head:<{width}}   {command.summary}"
 
-    async def run(self, text: str) -> str | None:
-        """Run `/name words`.
-
-        Returns:
-            The name where there is no such command; None where it ran.
-        """
+    async def take(self, text: str, app: App[int]) -> bool:
+        """Run `/name words`; False for what is none: `/etc/hosts` may well begin a message."""
         name, _, rest = text[1:].partition(" ")
         command = self._commands.get(name)
         if command is None:
-            return name
-        done = command.run(rest.strip())
-        if isawaitable(done):
+            if "/" in name or not name:
+                return False
+            app.notify(f"There is no /{visible(name)}. /help lists what there is.", markup=False)
+        elif command.is_message:
+            return False
+        elif isawaitable(done := command.run(rest.strip())):
             await done
-        return None
+        return True
 
 
 def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashCommand, ...]:

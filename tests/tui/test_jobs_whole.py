@@ -134,6 +134,7 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await here.decide("y")
         await wait_until(here.pilot, lambda: not alive(pid))
         await here.wait_for("No jobs.")
+        await here.wait_for("j1 is ended.")  # its record is gone only then
     async with open_dashboard(workspace) as here:
         await here.pilot.pause(0.2)
         assert "since you left" not in here.text

@@ -1,4 +1,4 @@
-"""Commands of the prompt about sessions (list, resume, begin anew, go back), and about the panes."""
+"""Commands of the prompt that open screens, go to panes, or are about the whole; and the palette's entries."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ollm_tui.tui.external_editor import ExternalEditor
     from ollm_tui.tui.protocol.updates import Update
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
+    from ollm_tui.tui.screens.memory_screen import MemoryScreen
     from ollm_tui.tui.screens.models_screen import ModelsScreen
     from ollm_tui.tui.screens.policy_screen import PolicyScreen
     from ollm_tui.tui.screens.rewind_screen import RewindChoice, RewindScreen
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
-class SessionCommands:
-    """Opens screens over the dashboard: sessions, models, policy; they are imported when they are first opened."""
+class ScreenCommands:
+    """Opens screens over the dashboard, which are imported when they are first opened."""
 
     def __init__(self, app: App[int], dashboard: Dashboard, editor: ExternalEditor) -> None:
         self._app = app
         self._editor = editor
         self._dashboard = dashboard
-        self._open: SessionsScreen | RewindScreen | PolicyScreen | ModelsScreen | None = None
+        self._open: SessionsScreen | RewindScreen | PolicyScreen | ModelsScreen | MemoryScreen | None = None
 
     def slash_commands(self) -> Iterator[SlashCommand]:
         """Yield the commands of the prompt."""
@@ -48,7 +49,7 @@ class SessionCommands:
         yield SlashCommand(
             "rewind", "Go back to before one of your messages: conversation, files, or both", lambda _: self.rewind()
         )
-
+        yield SlashCommand("memory", "What is remembered", self.memory, "[WORDS]", in_palette=False)
         yield SlashCommand("model", "The models there are; NAME takes that one", self.models, "[NAME]")
         yield SlashCommand("policy", "What holds and why, and what would happen to a call", lambda _: self.policy())
 
@@ -60,6 +61,13 @@ class SessionCommands:
             self._app.post_message(ChooseModel(name))
             return
         self._open = screen = ModelsScreen()
+        self._app.push_screen(screen)
+
+    def memory(self, containing: str = "") -> None:
+        """Open the memory, narrowed to what contains the text."""
+        from ollm_tui.tui.screens.memory_screen import MemoryScreen
+
+        self._open = screen = MemoryScreen(self._dashboard.presses, containing, self._dashboard.waiting)
         self._app.push_screen(screen)
 
     def policy(self) -> None:
@@ -124,6 +132,34 @@ def pane_commands(show: Dashboard) -> Iterator[SlashCommand]:
         lambda _: show.action_trust(),
     )
     yield SlashCommand("undo", "What calls changed, and the way back", lambda _: show.action_undo())
+
+
+def app_commands(app: App[int], show: Dashboard) -> Iterator[SlashCommand]:
+    """Yield the commands about the whole: help, mode, theme, and quitting."""
+
+    def choose_mode(mode: str) -> None:
+        if mode in MODES:
+            show.action_choose_mode(mode)
+        else:
+            app.notify(f"Write /mode and one of {', '.join(MODES)}.", markup=False)
+
+    def choose_theme(theme: str) -> None:
+        if theme in app.available_themes:
+            app.theme = theme
+        else:
+            app.action_change_theme()
+
+    async def leave(_: str) -> None:
+        await app.run_action("leave")
+
+    async def explain(_: str) -> None:
+        await app.run_action("help")
+
+    yield SlashCommand("exit", "Quit", leave, in_palette=False)
+    yield SlashCommand("help", "All keys, and the documentation", explain, in_palette=False)
+    yield SlashCommand("mode", "Change the policy mode", choose_mode, "|".join(MODES), lambda: MODES, in_palette=False)
+    yield SlashCommand("quit", "Quit; asks while something is live", leave, in_palette=False)
+    yield SlashCommand("theme", "Change the theme", choose_theme, "[NAME]", lambda: app.available_themes)
 
 
 def palette_entries(app: App[int], show: Dashboard, commands: SlashCommands) -> Iterator[SystemCommand]:
