@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import tomllib
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from textual.app import App
 
+from ollm_tui.core.policy.policy_file import read_policy_file
+from ollm_tui.core.policy.saved_rules import set_value
 from ollm_tui.options import Options
+from ollm_tui.runtime.configuration import workspace_policy_path
 from ollm_tui.testing import tool_call
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
-from ollm_tui.tui.protocol.policy import PolicyRow, PolicyRowsUpdate, PolicySection
+from ollm_tui.tui.controllers.policy_controller import SETTINGS, _value_in
+from ollm_tui.tui.protocol.policy import ChangeSetting, PolicyRow, PolicyRowsUpdate, PolicySection
 from ollm_tui.tui.screens.policy_screen import PolicyScreen
 
 CONFIG = """
@@ -109,7 +114,7 @@ async def test_what_would_happen_is_told_while_it_is_typed_and_runs_nothing(work
 async def test_entries_are_found_by_their_words(workspace: Path) -> None:
     async with open_dashboard(workspace, []) as here:
         screen = await opened(here)
-        await here.press("slash", *"deny", "space", *"ask", "space", *"me")
+        await here.press("slash", *"deny", "space", *"first")
         await here.wait_until(lambda: [row.title for row in screen._found] == ["write_file"])
         await here.press("enter", "j")
         await here.wait_for('message = "ask me first"')
@@ -214,6 +219,59 @@ async def test_an_approval_that_was_taken_out_of_its_file_does_not_count(
         await here.wait_for("What your files say counts from now on")
         screen._call.value = "touch made"
         await here.wait_for("ASK  touch made")
+
+
+async def test_a_setting_is_changed_in_its_file_after_a_question(workspace: Path) -> None:
+    config = Path.home() / ".config/ollm-tui/config.toml"
+    async with open_dashboard(workspace, []) as here:
+        screen = await opened(here)
+        screen._call.value = "touch made"
+        await here.wait_for("ASK  touch made")
+        screen._call.value = ""
+        await here.press("slash", *"on_miss", "enter", "j", "enter")
+        await here.wait_for("exec.on_miss?")
+        await here.wait_for("1 ask  (now)")
+        await here.press("escape")
+        await here.wait_until(lambda: here.app.screen is screen)
+        await here.press("enter")
+        await here.wait_for("exec.on_miss?")
+        await here.decide("2")
+        await here.wait_for("exec.on_miss = deny counts from now on")
+        written = tomllib.loads(config.read_text())["policy"]
+        assert written["exec"] == {"approvals": [{"pattern": "make test *"}], "on_miss": "deny"}
+        assert [rule["tool"] for rule in written["rules"]] == ["write_file", "no_such_tool"]
+        screen._call.value = "touch made"
+        await here.wait_for("DENY  touch made")
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values])
+def test_every_value_that_is_offered_is_one(tmp_path: Path, name: str, value: str) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text('# mine\n[[rules]]\ntool = "ls"\naction = "ask"\n')
+    set_value(file, name.split("."), value == "true" if value in ("true", "false") else value)
+    read = read_policy_file(file, "user").document
+    assert _value_in(read, name) == value
+    assert [rule.tool for rule in read.rules] == ["ls"] and file.read_text().startswith("# mine\n")
+
+
+def test_a_file_in_which_a_value_cannot_be_set_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    for text in ('exec = { on_miss = "ask" }\n', "[exec\n", '[exec]\non_miss = "never"\n'):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"policy\.toml|on_miss|exec"):
+            set_value(file, ("exec", "mode"), "full")
+        assert file.read_text() == text
+
+
+async def test_a_value_that_another_file_overrules_is_told(workspace: Path) -> None:
+    own = workspace_policy_path(workspace.resolve())
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('[exec]\non_miss = "deny"\n')
+    async with open_dashboard(workspace, []) as here:
+        screen = await opened(here)
+        screen.post_message(ChangeSetting("exec.on_miss", "ask", str(Path.home() / ".config/ollm-tui/config.toml")))
+        told = "but deny holds: another file is stronger."
+        await here.wait_until(lambda: any(told in toast.message for toast in here.app._notifications))
 
 
 async def test_hostile_names_are_made_visible(workspace: Path) -> None:

@@ -62,6 +62,29 @@ def remove_approval(path: Path, table_path: Sequence[str], pattern: str) -> None
         raise ValueError(f"{path} could not be changed: {error}") from None
 
 
+def set_value(path: Path, table_path: Sequence[str], value: str | bool) -> None:
+    """Set what `table_path` leads to in a TOML file that may be missing; raises ValueError, it is unchanged then."""
+    *tables, key = table_path
+    try:
+        document = tomlkit.parse(read_checked(path) if path.exists() else "")
+        table: tomlkit.TOMLDocument | Table = document
+        for name in tables:
+            if name not in table:
+                table[name] = tomlkit.table()
+            table = _table(table, name)
+        table[key] = value
+        written = tomlkit.dumps(document)
+        found: JsonValue = dict(parse_toml(written, str(path)))
+        for name in table_path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if found != value:
+            raise ValueError(f"{path} is written in a form that {key} cannot be set in; set it by hand")
+        _policy_in(written, path, ("policy",) if table_path[0] == "policy" else ())
+        replace_text(path, written)
+    except (OSError, TOMLKitError, ValidationError, PolicyFileError) as error:
+        raise ValueError(f"{path} could not be changed: {error}") from None
+
+
 def _policy_in(text: str, path: Path, table_path: Sequence[str]) -> PolicyDocument:
     """Return the policy in a file's text; raises PolicyFileError."""
     table: JsonValue = dict(parse_toml(text, str(path)))

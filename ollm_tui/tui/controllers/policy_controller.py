@@ -18,13 +18,15 @@ from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import Judged
 from ollm_tui.core.policy.audit import AuditEvent, AuditLine, AuditLog
 from ollm_tui.core.policy.engine import Explanation, PolicyEngine
-from ollm_tui.core.policy.policy_file import LoadedPolicy
+from ollm_tui.core.policy.policy_file import LoadedPolicy, PolicyDocument
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.sandbox.engines import Sandbox
-from ollm_tui.runtime import Core
+from ollm_tui.runtime import Configuration, Core
 from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.protocol import PostUpdate, updates
 from ollm_tui.tui.protocol.policy import (
+    ChangeSetting,
+    Choice,
     JudgeCall,
     JudgedUpdate,
     ListPolicy,
@@ -37,6 +39,42 @@ from ollm_tui.tui.protocol.policy import (
 )
 
 DENIED = "Everything is denied until that is corrected."
+SETTINGS: dict[str, dict[str, str]] = {
+    "preset": {
+        "balanced": "looking, new files and planning run; what changes, runs or sends asks",
+        "strict": "reading and planning run, all else asks",
+        "read-only": "reading and planning run, all else is denied",
+        "none": "what your own rules do not name asks",
+    },
+    "default_action": {
+        "allow": "what no rule is about runs",
+        "ask": "what no rule is about asks",
+        "deny": "what no rule is about is denied",
+    },
+    "exec.mode": {
+        "allowlist": "commands run that an approval or the read-only list covers",
+        "full": "every command runs unasked but for what always asks",
+        "deny": "no command runs",
+    },
+    "exec.on_miss": {
+        "ask": "an uncovered command asks",
+        "deny": "an uncovered command is denied",
+    },
+    "exec.read_only_commands": {
+        "true": "commands that only read run unasked",
+        "false": "they ask as others do",
+    },
+    "sandbox.mode": {
+        "off": "commands that were allowed run on this machine",
+        "auto": "they run in the best cage that works here",
+        "bubblewrap": "they run in bubblewrap",
+        "nsjail": "they run in nsjail",
+        "landlock": "they run in a landlock domain",
+        "docker": "they run in a container",
+        "sandbox-exec": "they run in macOS's own cage",
+    },
+}
+"""What the settings can be, and what each means."""
 MOST_DECISIONS = 100
 """Lines of the audit log that are listed, the newest first."""
 
@@ -60,6 +98,8 @@ class PolicyController:
                 self._post(PolicyRowsUpdate(self._core.executor.mode.value, rows))
             case RevokeApproval(pattern, file):
                 await self._revoke(pattern, file)
+            case ChangeSetting(name, value, file):
+                await self._set(name, value, file)
             case JudgeCall(text):
                 self._post(await self._judged(text))
             case _:
@@ -101,9 +141,8 @@ class PolicyController:
         if file:
             from ollm_tui.core.policy.saved_rules import remove_approval  # loads tomlkit
 
-            tables = {str(path): table for path, table in core.configuration.files.remember_in.values()}
             try:
-                await asyncio.to_thread(remove_approval, Path(file), tables.get(file, ()), pattern)
+                await asyncio.to_thread(remove_approval, Path(file), self._table_of(file), pattern)
             except ValueError as error:
                 self._post(updates.ToastUpdate(f"{name} stays approved: {error}", failed=True))
                 return
@@ -117,6 +156,28 @@ class PolicyController:
             await core.executor.change_policy(forget, core.executor.workspace)
             self._post(updates.ToastUpdate(f"{name} is not approved any more."))
         await self.handle(ListPolicy())
+
+    async def _set(self, name: str, value: str, file: str) -> None:
+        """Write a setting into a file, and tell where another one is stronger."""
+        from ollm_tui.core.policy.saved_rules import set_value  # loads tomlkit
+
+        given = value == "true" if value in ("true", "false") else value
+        try:
+            await asyncio.to_thread(set_value, Path(file), (*self._table_of(file), *name.split(".")), given)
+        except ValueError as error:
+            self._post(updates.ToastUpdate(f"{name} stays as it was: {error}", failed=True))
+            return
+        await self._trust.read_again(f"{name} = {value}")
+        holds = _values(self._trust.configuration)[name]
+        if self._trust.configuration.policy_error is None and holds != value:
+            words = f"{name} is {value} in {visible(file)}, but {holds} holds: another file is stronger."
+            self._post(updates.ToastUpdate(words, failed=True))
+        await self.handle(ListPolicy())
+
+    def _table_of(self, file: str) -> tuple[str, ...]:
+        """Return the tables in which a file has its policy."""
+        tables = {str(path): table for path, table in self._trust.configuration.files.remember_in.values()}
+        return tables.get(file, ())
 
     # -- the list ----------------------------------------------------------------------------------------------------
 
@@ -152,32 +213,27 @@ class PolicyController:
 
     def _settings(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
         configuration = self._trust.configuration
-        sources, commands = configuration.sources, configuration.sources.commands
-        named = next((each for each in ordered if each.document.preset), None)
-        deciding = next((each for each in ordered if each.document.default_action), None)
-        own = str(user_config_path(configuration.options))
-        mode, miss, reads = commands.mode, commands.on_miss, commands.read_only_commands
-        cage = configuration.sandbox.mode
-        asked = [*ordered, *([configuration.files.repository] if configuration.files.repository else [])]
-        mode_of = next((each for each in asked if each.document.exec.mode is mode), None)
-        miss_of = next((each for each in asked if each.document.exec.on_miss is miss), None)
-        reads_of = next((each for each in asked if each.document.exec.read_only_commands is reads), None)
-        cage_of = next((each for each in asked if each.document.sandbox.mode is cage), None)
-        rows = (
-            ("preset", configuration.files.preset.source.removeprefix("preset "), named, "which rules come last"),
-            ("default_action", sources.default_action.value, deciding, "where no rule matches"),
-            ("exec.mode", mode.value, mode_of, "allowlist: what nothing covers does as exec.on_miss says"),
-            ("exec.on_miss", miss.value, miss_of, "what an uncovered command does"),
-            ("exec.read_only_commands", str(reads).lower(), reads_of, "commands that only read run"),
-            ("sandbox.mode", cage.value, cage_of, "where allowed commands run"),
-        )
-        for name, value, source, meaning in rows:
-            where = (source.file or source.source) if source is not None else "as it comes"
+        given = configuration.options.policy_file
+        own = str(given or user_config_path(configuration.options))
+        theirs = {own, *(str(path) for path, _ in configuration.files.remember_in.values())}
+        repository = configuration.files.repository
+        asked = [*ordered, *([repository] if repository else [])]
+        for name, value in _values(configuration).items():
+            source = next((each for each in asked if _value_in(each.document, name) == value), None)
             table, _, key = f"policy.{name}".rpartition(".")
-            details = f"{meaning[:1].upper()}{meaning[1:]}.\n\nTo change it: [{table}], {key} = ..., in {own}"
-            file = _own_file(source.file if source is not None else None) or own
-            section, title = PolicySection.SETTINGS, f"{name} = {value}"
-            yield PolicyRow(f"s{name}", section, title, where, details=details, file=file)
+            file = source.file if source is not None and source.file in theirs else own
+            meanings = SETTINGS[name]
+            details = [f"{each:<12} {meaning}" for each, meaning in meanings.items()]
+            where = "as it comes" if source is None else source.file or source.source
+            yield PolicyRow(
+                f"s{name}",
+                PolicySection.SETTINGS,
+                f"{name} = {value}",
+                where,
+                details="\n".join([*details, "", f"Enter changes it: [{table}], {key} = ..., in {file}"]),
+                file=file or own,
+                choices=tuple(Choice(each, meaning, each == value) for each, meaning in meanings.items()),
+            )
 
     def _approvals(self, ordered: list[LoadedPolicy]) -> Iterator[PolicyRow]:
         from ollm_tui.core.policy.approval_patterns import ApprovalKey
@@ -209,6 +265,27 @@ class PolicyController:
             yield PolicyRow("d", PolicySection.DECISIONS, "The log cannot be read", failure.message)
             return
         yield from (row for line in reversed(lines) if (row := _decided(line)) is not None)
+
+
+def _values(configuration: Configuration) -> dict[str, str]:
+    """Return the settings that hold, as their files spell them."""
+    sources = configuration.sources
+    commands = sources.commands
+    return {
+        "preset": configuration.files.preset.source.removeprefix("preset "),
+        "default_action": sources.default_action.value,
+        "exec.mode": commands.mode.value,
+        "exec.on_miss": commands.on_miss.value,
+        "exec.read_only_commands": str(commands.read_only_commands).lower(),
+        "sandbox.mode": configuration.sandbox.mode.value,
+    }
+
+
+def _value_in(document: PolicyDocument, name: str) -> str | None:
+    """Return what one file says of a setting; None where it says nothing."""
+    table, _, key = name.rpartition(".")
+    value = getattr(getattr(document, table) if table else document, key)
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _told(explanation: Explanation, place: str, remark: str) -> Iterator[str]:

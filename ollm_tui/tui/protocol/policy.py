@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ollm_tui.tui.protocol.intents import Intent
 from ollm_tui.tui.protocol.updates import Update
@@ -17,6 +18,15 @@ class PolicySection(StrEnum):
     RULES = "Rules, in the order they are asked"
     APPROVALS = "Approved commands"
     DECISIONS = "Last decisions"
+
+
+class Choice(NamedTuple):
+    """A value of a setting, and what it means."""
+
+    value: str
+    meaning: str
+    now: bool = False
+    """Whether it holds."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class PolicyRow:
     line: int = 0
     conditions: str = ""
     """What tells a rule apart from others for its tool, on a line of its own."""
+    choices: tuple[Choice, ...] = ()
+    """What a setting can be, the one that holds among them."""
     revocable: bool = False
     """Whether it is an approval that can be taken back here."""
 
@@ -65,6 +77,15 @@ class RevokeApproval(PolicyIntent):
     """Take an approval back; without a file it is the session's."""
 
     pattern: str
+    file: str
+
+
+@dataclass
+class ChangeSetting(PolicyIntent):
+    """Write a setting, such as `exec.on_miss`, into a file, and let it hold."""
+
+    name: str
+    value: str
     file: str
 
 

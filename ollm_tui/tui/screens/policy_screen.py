@@ -17,6 +17,7 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
 from ollm_tui.tui.protocol.policy import (
+    ChangeSetting,
     JudgeCall,
     JudgedUpdate,
     ListPolicy,
@@ -30,7 +31,7 @@ from ollm_tui.tui.protocol.policy import (
 from ollm_tui.tui.protocol.updates import Update
 from ollm_tui.tui.screens.list_and_text import ListAndTextScreen
 from ollm_tui.tui.screens.memory_browser import KeyHint
-from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.screens.question_screens import ChoiceScreen, YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
@@ -184,6 +185,21 @@ class PolicyScreen(ListAndTextScreen):
             self.notify(NO_FILE, markup=False)
         elif not self._editor.is_open:
             self.run_worker(self._edit(row), name="editor", exit_on_error=False)
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        """Let a setting be changed after a question."""
+        event.stop()
+        row = self._marked
+        if row is None or not row.choices:
+            return
+        name = row.title.partition(" = ")[0]
+
+        def settle(value: str | None) -> None:
+            if value:
+                self.post_message(ChangeSetting(name, value, row.file))
+
+        app_of(self).push_screen(ChoiceScreen(f"{name}?", row.choices, self._presses), settle)
 
     def action_revoke(self) -> None:
         """Take the marked approval back after asking."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import ClassVar, TypeVar
 
@@ -21,6 +21,7 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import BURST_SECONDS, DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import TrustFiles
+from ollm_tui.tui.protocol.policy import Choice
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
@@ -100,6 +101,47 @@ class YesNoScreen(GuardedScreen[bool]):
             self.dismiss(False)
         elif self.may("yes"):
             self.decide(lambda: self.dismiss(True))
+
+
+@register_keys(KeyGroup.DIALOGS, 3)
+class ChoiceScreen(GuardedScreen[str]):
+    """Dismissed with the value that was chosen, empty for none. Enter does nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("escape,n", "leave", "Leave it", "choice.leave", "Leave it as it is; the number of a choice takes that one")
+    )
+
+    def __init__(self, title: str, choices: Sequence[Choice], presses: KeyPresses) -> None:
+        super().__init__(presses)
+        self._title, self._choices = title, choices
+        self._words = TextBox("ask-words")
+
+    def compose(self) -> ComposeResult:
+        """Compose the choices."""
+        with Vertical(id="ask-box") as box:
+            box.border_title = Content(self._title)
+            yield self._words
+
+    def on_mount(self) -> None:
+        """Show what there is to choose."""
+        rows: list[StyledLine] = []
+        for number, choice in enumerate(self._choices, 1):
+            role = TextRole.STRONG if choice.now else TextRole.PLAIN
+            rows.append(line((f"{number} ", TextRole.ACCENT), (choice.value, role), "  (now)" if choice.now else ""))
+            rows.append(line((f"  {choice.meaning}", TextRole.MUTED), hang=2, prose=True))
+        self._words.show_lines([*rows, line(), line(("Esc", TextRole.ACCENT), " leave it")])
+
+    def on_key(self, event: events.Key) -> None:
+        """Close with the value whose number was pressed; the one that holds is none."""
+        number = int(event.character) if event.character in tuple("123456789") else 0
+        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}"):
+            choice = self._choices[number - 1]
+            self.decide(lambda: self.dismiss("" if choice.now else choice.value))
+
+    def action_leave(self) -> None:
+        """Close without a choice."""
+        if self.is_current:
+            self.dismiss("")
 
 
 CONFIG_MEANING = (
