@@ -17,6 +17,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ShellExecutionFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.packages.plan import (
+    NOTHING_STARTS,
     InstallPlan,
     Manager,
     PlannedPackage,
@@ -32,6 +33,18 @@ from ollm_tui.core.shell.short_program import ProgramOutcome, ProgramRun, run_pr
 LOOK_SECONDS = 120.0
 REQUIREMENTS, REPORT = "requirements.txt", "report.json"
 _OPTIONS = ("--no-input", "--disable-pip-version-check", "--no-color", "--retries=1", "--timeout=20")
+_LOOKING_PIP = f"""
+import runpy, sys
+starts = "subprocess.Popen os.system os.fork os.forkpty os.exec os.posix_spawn os.spawn pty.spawn".split()
+def refuse(event, arguments):
+    if event in starts:
+        raise PermissionError("{NOTHING_STARTS}")
+sys.addaudithook(refuse)
+sys.argv[0] = "pip"
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+"""pip without means to start a program: `--only-binary` does not hold for what a wheel requires by its address,
+which pip would build, or clone, to see what it is."""
 
 
 class PipInstaller:
@@ -65,13 +78,12 @@ class PipInstaller:
         except (ValueError, KeyError, TypeError) as error:
             raise ShellExecutionFailed(f"pip's report cannot be read: {error}. Nothing was installed.") from None
         packages = tuple(package for package in found if package.replaces != package.version)
-        yanked = [
-            f"{each['metadata']['name']} {each['metadata']['version']} was withdrawn (yanked) by its maker"
-            for each in rows
-            if each.get("is_yanked")
-        ]
+        # pip before 23.3 says it in words only.
+        yanked = re.findall(r"a yanked version: '([^']+)' candidate \(version ([^ )]+)", ended.errors)
+        yanked += [(each["metadata"]["name"], each["metadata"]["version"]) for each in rows if each.get("is_yanked")]
         made = [f"there is no virtual environment here: {self._shown} is made first"] if self.is_new else []
-        warnings = (*made, *name_warnings(Manager.PIP, self._names), *map(visible, yanked))
+        gone = [visible(f"{name} {version} was withdrawn (yanked) by its maker") for name, version in yanked]
+        warnings = (*made, *name_warnings(Manager.PIP, self._names), *dict.fromkeys(gone))
         return InstallPlan(f"{self._shown} (Python {self._version(python)})", packages, warnings=warnings)
 
     def command(self, plan: InstallPlan, folder: Path, signal: AbortSignal) -> str:
@@ -110,7 +122,7 @@ class PipInstaller:
         return said[1].decode("utf-8", "replace")[:200] if said else ""
 
     def _pip(self, python: str, folder: Path, arguments: Sequence[str], signal: AbortSignal) -> ProgramOutcome:
-        argv = [python, "-I", "-m", "pip", *arguments]
+        argv = [python, "-I", "-c", _LOOKING_PIP, *arguments]
         return run_program(ProgramRun(argv, folder, seconds=LOOK_SECONDS, variables={"PATH": self._path}), signal)
 
     def _python(self, signal: AbortSignal) -> str:

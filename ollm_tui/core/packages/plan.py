@@ -138,6 +138,9 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}" if parts.scheme != "file" else "this machine's disk"
 
 
+NOTHING_STARTS = "nothing is built while pip only looks"
+"""What pip says where a look ahead would start a program."""
+
 _NETWORK = re.compile(
     r"Failed to establish a new connection|name resolution|Name or service not known|Connection refused|ECONNREFUSED"
     r"|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ECONNRESET|NetworkUnreachable|Network is unreachable|Max retries exceeded"
@@ -154,6 +157,11 @@ def failure_of(manager: Manager, said: str, known: str = "") -> ToolFailure:
         return FetchFailed(
             f"{manager.value} could not reach its index; nothing was installed. Check the network and the index that "
             f"is configured: {mask(visible(line))[:300]}"
+        )
+    if NOTHING_STARTS in said:
+        return ShellExecutionFailed(
+            "A package asks for another by its address, which pip would have to build to look at it. Nothing ran and "
+            "nothing was installed; pip install with shell does it, and asks."
         )
     missing = re.search(r"No matching distribution found for ([^\s(]+)|404 Not Found[^']*'([^']+)'", said)
     named = next(filter(None, missing.groups()), "") if missing else ""

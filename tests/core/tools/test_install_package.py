@@ -86,6 +86,17 @@ class Index:
         ).encode()
 
 
+def packed(files: dict[str, str]) -> bytes:
+    """Return a .tar.gz of these files."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return whole.getvalue()
+
+
 @contextmanager
 def running_index() -> Generator[Index]:
     pages: dict[str, bytes] = {}
@@ -205,13 +216,8 @@ def test_what_comes_after_the_question_with_another_content_is_not_installed(roo
 
 @needs_pip
 def test_a_source_package_is_not_built_and_what_is_withdrawn_is_said(room: Room, index: Index) -> None:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        body = f"open({str(room.outside / 'ran')!r}, 'w')".encode()
-        entry = tarfile.TarInfo("oldyak-1.0/setup.py")
-        entry.size = len(body)
-        archive.addfile(entry, io.BytesIO(body))
-    index.add_file("oldyak", "oldyak-1.0.tar.gz", packed.getvalue())
+    setup = f"open({str(room.outside / 'ran')!r}, 'w')"
+    index.add_file("oldyak", "oldyak-1.0.tar.gz", packed({"oldyak-1.0/setup.py": setup}))
     with pytest.raises(ShellExecutionFailed, match=r"No built package \(wheel\) of oldyak .* 1\.0\. A source package"):
         install(room, manager="pip", packages=["oldyak"])
     assert not (room.outside / "ran").exists()
@@ -220,6 +226,21 @@ def test_a_source_package_is_not_built_and_what_is_withdrawn_is_said(room: Room,
     assert "badyak 2.0 was withdrawn (yanked) by its maker" in warnings
     with pytest.raises(ShellExecutionFailed, match=r"The index has no reqeusts\. Did you mean requests\?"):
         install(room, manager="pip", packages=["reqeusts"])
+
+
+@needs_pip
+@pytest.mark.parametrize("address", ["{url}/files/evil-1.0.tar.gz", "git+http://127.0.0.1:1/evil"])
+def test_what_a_wheel_requires_by_its_address_runs_nothing_before_anyone_said_yes(
+    room: Room, index: Index, address: str
+) -> None:
+    canary = room.outside / "ran"
+    backend = f"open({str(canary)!r}, 'w')\n"
+    project = "[build-system]\nrequires = []\nbuild-backend = 'own'\nbackend-path = ['.']\n"
+    index.add_file("evil", "evil-1.0.tar.gz", packed({"evil-1.0/pyproject.toml": project, "evil-1.0/own.py": backend}))
+    index.add_wheel("yak", "1.0", requires=f"evil @ {address.format(url=index.url)}")
+    with pytest.raises(ShellExecutionFailed, match="by its address"):
+        install(room, manager="pip", packages=["yak"])
+    assert not canary.exists()
 
 
 @needs_pip
