@@ -69,12 +69,29 @@ class NpmInstaller:
             new = {file: content for file in (MANIFEST, LOCK) if (content := self._read(folder / file)) is not None}
         return self._compared(old[LOCK], new)
 
-    def command(self) -> str:
+    def command(self, plan: InstallPlan, folder: Path, signal: AbortSignal) -> str:
         """Return the line that installs what the lock file says, which is in place by then."""
         return f"npm install {' '.join(_OPTIONS)}"
 
-    def scripts(self, plan: InstallPlan) -> list[str]:
-        """Return what `rebuild` would run, a line each, wherever those packages are. Blocks; raises ToolFailure."""
+    def further(self, plan: InstallPlan) -> str:
+        """Return that there are install scripts, and of what."""
+        unrun = scripted(plan)
+        return f"the install scripts of {', '.join(unrun)}" if unrun else ""
+
+    def further_text(self, plan: InstallPlan) -> str:
+        """Return the scripts that would run, and by what."""
+        return "\n".join([*map(visible, self._scripts(plan)), "", visible(f"by {self._rebuild(plan)}")])
+
+    def further_command(self, plan: InstallPlan, folder: Path, signal: AbortSignal) -> str:
+        """Return the line that runs the install scripts of the plan's packages and of no other."""
+        return self._rebuild(plan)
+
+    def unmet(self, plan: InstallPlan) -> list[str]:
+        """Return nothing: npm's lock file knows all."""
+        return []
+
+    def _scripts(self, plan: InstallPlan) -> list[str]:
+        """Return what `_rebuild` would run, a line each, wherever those packages are. Blocks; raises ToolFailure."""
         _refuse_addresses(self._read(self._root / MANIFEST), self._read(self._root / ".npmrc"))
         chosen, found = set(scripted(plan)), list[str]()
         for path, entry in _locked(self._read(self._root / LOCK)).items():
@@ -84,8 +101,7 @@ class NpmInstaller:
                 found += [f"{path}  {script}" for script in _install_scripts(self._root / path, content)]
         return found
 
-    def rebuild(self, plan: InstallPlan) -> str:
-        """Return the line that runs the install scripts of the plan's packages and of no other."""
+    def _rebuild(self, plan: InstallPlan) -> str:
         options = " ".join(["--ignore-scripts=false", *_OPTIONS[1:]])
         return f"npm rebuild {options} -- {' '.join(map(shlex.quote, scripted(plan)))}"
 

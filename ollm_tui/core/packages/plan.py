@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
+from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, InvalidArguments, ShellExecutionFailed, ToolFailure
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.secrets import mask
@@ -36,13 +38,60 @@ class PlannedPackage:
     """The version that is there now."""
     has_scripts: bool = False
     """Whether npm would run scripts of it while installing."""
+    is_source: bool = False
+    """Whether it comes as source, and is built here."""
 
     def line(self) -> str:
         """Return the package as a question shows it."""
         why = "asked for" if self.requested else "needed by another"
+        why += ", only as source" if self.is_source else ""
         change = f"{self.replaces} -> " if self.replaces else ""
+        return visible(f"{self.name} {change}{self.version}  {why}, {self._origin}")
+
+    def tool_line(self) -> str:
+        """Return the package as a question shows what builds another."""
+        return visible(f"{self.name} {self.version}, {self._origin}")
+
+    @property
+    def _origin(self) -> str:
         kind, _, digest = self.hash.replace("=", "-", 1).partition("-")
-        return visible(f"{self.name} {change}{self.version}  {why}, {kind} {digest[:16]}… from {self.source}")
+        return f"{kind} {digest[:16]}… from {self.source}"
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A source package as an index offers it; name and version in the form in which indexes compare them."""
+
+    name: str
+    version: str
+    url: str
+    sha256: str
+
+    @property
+    def title(self) -> str:
+        """The package for a person."""
+        return visible(f"{self.name} {self.version}")
+
+
+@dataclass(frozen=True)
+class SourcePackage:
+    """A source package with what it says of itself."""
+
+    file: SourceFile
+    requires: tuple[str, ...] | None
+    """What it needs when it runs; None where that is known once it is built, and not before."""
+    build_requires: tuple[str, ...]
+    backend: str
+    """What builds it, as its pyproject.toml names it."""
+    extras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PackageBuild:
+    """A source package to build, and what builds it."""
+
+    source: SourcePackage
+    tools: tuple[PlannedPackage, ...]
 
 
 @dataclass(frozen=True)
@@ -54,6 +103,8 @@ class InstallPlan:
     removed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    builds: tuple[PackageBuild, ...] = ()
+    """What has to be built from source, which runs its code."""
 
     def text(self) -> str:
         """Return what the question shows."""
@@ -62,6 +113,34 @@ class InstallPlan:
         lines += [] if self.packages or self.removed else ["(all of it is there already)"]
         lines += ["", f"changes {', '.join(self.files)}"] if self.files else []
         return "\n".join(lines)
+
+
+class Installer(Protocol):
+    """One installation with one manager, looked ahead and then held to what was shown."""
+
+    def plan(self, signal: AbortSignal) -> InstallPlan:
+        """Return what would be installed. Blocks; runs nothing of a package or the workspace. Raises ToolFailure."""
+        ...
+
+    def command(self, plan: InstallPlan, folder: Path, signal: AbortSignal) -> str:
+        """Return the bash line that installs exactly the plan; `folder` takes what it needs. Blocks."""
+        ...
+
+    def further(self, plan: InstallPlan) -> str:
+        """Return what of the plan runs a package's own code, and is asked about by itself; empty where nothing is."""
+        ...
+
+    def further_text(self, plan: InstallPlan) -> str:
+        """Return what its question shows. Blocks; raises ToolFailure."""
+        ...
+
+    def further_command(self, plan: InstallPlan, folder: Path, signal: AbortSignal) -> str:
+        """Return the bash line that runs it. Blocks."""
+        ...
+
+    def unmet(self, plan: InstallPlan) -> list[str]:
+        """Return what the installed say they need, where that was not known before and is not there. Blocks."""
+        ...
 
 
 _PIP_REQUIREMENT = re.compile(
@@ -168,7 +247,7 @@ def failure_of(manager: Manager, said: str, known: str = "") -> ToolFailure:
     if named and known:
         return ShellExecutionFailed(
             f"No built package (wheel) of {visible(named)} fits this Python; the index has versions {visible(known)}. "
-            "A source package runs its own code while it is built: to do that, run pip install with shell, which asks."
+            "None comes as a source package (.tar.gz) for it either. Ask for another version."
         )
     if named:
         like = popular_like(manager, re.split(r"[<>=!~@\[;]", named.lstrip("@"))[0])

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.files.snapshots import replace
 from ollm_tui.core.packages.npm_packages import LOCK, MANIFEST, NpmInstaller, scripted
 from ollm_tui.core.packages.pip_packages import PipInstaller
-from ollm_tui.core.packages.plan import InstallPlan, Manager
+from ollm_tui.core.packages.plan import Installer, InstallPlan, Manager
 from ollm_tui.core.search.repository import read_file
 from ollm_tui.core.shell.hub import CommandRequest
 from ollm_tui.core.shell.pty_process import StartError, bash_line
@@ -65,11 +66,11 @@ class InstallPackageData(ToolData):
 class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
     """Looks ahead without running anything, asks with what it found, and installs that and nothing else."""
 
-    _installed: tuple[InstallPlan, ToolResult] | None = None
-    """What is installed by now; executed once more, its install scripts run."""
+    _first: tuple[InstallPlan, ToolResult] | None = None
+    """What came of the first yes; executed once more, what runs a package's own code follows."""
 
     def get_description(self) -> str:
-        if self._installed is not None:
+        if self._first is not None:
             return f"Run {visible(self.further)}"
         return f"Install {', '.join(map(visible, self.params.packages))} with {self.params.manager.value}"
 
@@ -82,7 +83,7 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise what no approval can help: unknown names, no network; return a result where all is there."""
-        if self._installed is not None:
+        if self._first is not None:
             return None
         plan = await signal.in_thread(self._plan, signal)
         return None if plan.packages or plan.removed else self._told(plan, "All of it is installed already.")
@@ -90,8 +91,8 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
     async def question(self) -> Question:
         """Return what would be installed, bound to it and to the project's files as they are."""
         signal = AbortSignal()
-        if self._installed is not None:
-            return await self._scripts_question(self._installed[0], signal)
+        if self._first is not None:
+            return await self._further_question(self._first[0], signal)
         plan = await signal.in_thread(self._plan, signal)
         state = f"{await signal.in_thread(self._project_state)} {plan.text()} {plan.warnings}"
 
@@ -101,62 +102,71 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
         return Question(hashlib.sha256(state.encode("utf-8", "replace")).hexdigest(), preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Install the plan, then its scripts. Raises ShellExecutionFailed, ShellTimeout, FileChanged."""
-        if self._installed is not None:
-            return await self._run_scripts(*self._installed, signal, update_output)
+        """Install the plan; executed once more, run the code of packages that was asked about by itself.
+
+        Raises ShellExecutionFailed, ShellTimeout, FileChanged.
+        """
+        if self._first is not None:
+            return await self._run_further(*self._first, signal, update_output)
         plan = await signal.in_thread(self._plan, signal)
         if not plan.packages and not plan.removed:
             return self._told(plan, "All of it is installed already.")
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="ollm-install-"))
+        further = self._installer.further(plan)
+        if plan.builds:
+            return self._asked_further(further, plan, self._not_built(plan))
         old = await signal.in_thread(self._put_files, plan)
         done = False
         try:
-            line = await signal.in_thread(self._line, plan, folder, signal)
-            outcome = await self._run(line, signal, update_output)
+            outcome = await self._run(self._installer.command, plan, signal, update_output)
             done = outcome.status.exit_code == 0 and outcome.status.ending is None
         finally:
             if not done:
                 await asyncio.to_thread(self._put_back, old)
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         if not done:
             return self._failed(outcome)
-        result = self._told(plan, f"Installed into {plan.target}:")
-        if unrun := scripted(plan):
-            self.further = f"the install scripts of {', '.join(unrun)}"
-            self._installed = plan, result
+        return self._asked_further(further, plan, self._told(plan, f"Installed into {plan.target}:"))
+
+    def _asked_further(self, further: str, plan: InstallPlan, result: ToolResult) -> ToolResult:
+        """Return what came of the first yes, having a second one asked for what of the plan runs code."""
+        if further:
+            self.further, self._first = further, (plan, result)
         return result
 
-    async def _scripts_question(self, plan: InstallPlan, signal: AbortSignal) -> Question:
-        """Return the scripts that would run, bound to them and to the project's files as they are."""
-        installer = self._installer
-        assert isinstance(installer, NpmInstaller), "pip's packages have no scripts"
-        scripts = await signal.in_thread(installer.scripts, plan)
-        line, root = installer.rebuild(plan), self.context.fence.root
-        preview = TextPreview(
-            text="\n".join([*map(visible, scripts), "", visible(f"by {line}")]),
-            warnings=("A yes runs code of these packages on this machine, outside any cage.",),
-        )
+    async def _further_question(self, plan: InstallPlan, signal: AbortSignal) -> Question:
+        """Return what would run, bound to it and to the project's files as they are."""
+        text = await signal.in_thread(self._installer.further_text, plan)
+        if plan.builds:
+            warning = "Building runs code of these packages (their setup.py or build backend)"
+        else:
+            warning = "A yes runs code of these packages"
+        preview = TextPreview(text=text, warnings=(f"{warning} on this machine, outside any cage.",))
 
         async def shown() -> TextPreview:
             return preview
 
-        state = f"{await signal.in_thread(self._project_state)} {root} {preview.text}"
+        state = f"{await signal.in_thread(self._project_state)} {self.context.fence.root} {preview.text}"
         return Question(hashlib.sha256(state.encode("utf-8", "replace")).hexdigest(), shown)
 
-    async def _run_scripts(
-        self, plan: InstallPlan, installed: ToolResult, signal: AbortSignal, update_output: UpdateOutput | None
+    async def _run_further(
+        self, plan: InstallPlan, first: ToolResult, signal: AbortSignal, update_output: UpdateOutput | None
     ) -> ToolResult:
-        """Run the install scripts; what is installed stays where one fails."""
-        installer = self._installer
-        assert isinstance(installer, NpmInstaller), "pip's packages have no scripts"
-        outcome = await self._run(installer.rebuild(plan), signal, update_output)
-        if outcome.status.exit_code != 0 or outcome.status.ending is not None:
+        """Run what was asked about by itself; what is installed stays where an install script fails."""
+        outcome = await self._run(self._installer.further_command, plan, signal, update_output)
+        ended_well = outcome.status.exit_code == 0 and outcome.status.ending is None
+        if plan.builds:
+            if not ended_well:
+                return self._failed(outcome, "The build or the installation failed")
+            result = self._told(plan, f"Built and installed into {plan.target}:")
+            needs = await signal.in_thread(self._installer.unmet, plan)
+            note = f"not installed, though what was built says it needs it: {visible(', '.join(needs))}"
+            return result.model_copy(update={"notes": (note,)}) if needs else result
+        if not ended_well:
             return self._failed(outcome, "The packages are installed, but their install scripts failed")
-        content = f"{installed.llm_content}\nIts install scripts ran: {', '.join(scripted(plan))}"
-        return installed.model_copy(update={"llm_content": content, "return_display": content, "notes": ()})
+        content = f"{first.llm_content}\nIts install scripts ran: {', '.join(scripted(plan))}"
+        return first.model_copy(update={"llm_content": content, "return_display": content, "notes": ()})
 
     @cached_property
-    def _installer(self) -> PipInstaller | NpmInstaller:
+    def _installer(self) -> Installer:
         """Return what installs. Raises InvalidArguments."""
         root, packages = self.context.fence.root, self.params.packages
         path = trusted_path(self.context.fence.roots)
@@ -212,11 +222,20 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
         location = fence.resolve(name, Access.WRITE, follow=False)
         replace(fence, location, [content], fence.status(location), AbortSignal(), otherwise=FileWriteFailed)
 
-    def _line(self, plan: InstallPlan, folder: Path, signal: AbortSignal) -> str:
-        installer = self._installer
-        return installer.command() if isinstance(installer, NpmInstaller) else installer.command(plan, folder, signal)
+    async def _run(
+        self,
+        command: Callable[[InstallPlan, Path, AbortSignal], str],
+        plan: InstallPlan,
+        signal: AbortSignal,
+        update_output: UpdateOutput | None,
+    ) -> CommandOutcome:
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="ollm-install-"))
+        try:
+            return await self._run_line(await signal.in_thread(command, plan, folder, signal), signal, update_output)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _run(self, line: str, signal: AbortSignal, update_output: UpdateOutput | None) -> CommandOutcome:
+    async def _run_line(self, line: str, signal: AbortSignal, update_output: UpdateOutput | None) -> CommandOutcome:
         root, started = self.context.fence.root, time.monotonic()
         request = CommandRequest(
             command=line,
@@ -255,9 +274,18 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
         )
         return ToolResult.of_text("\n".join([head, *lines]), data=data, notes=(note,) if unrun else ())
 
+    def _not_built(self, plan: InstallPlan) -> ToolResult:
+        """Return what holds until a person says yes to building: nothing is installed."""
+        titles = ", ".join(build.source.file.title for build in plan.builds)
+        error = ShellExecutionFailed(
+            f"Nothing was installed. {titles} is there only as source, and building it runs its own code, which needs "
+            "a person's second yes. Without one, ask for a version or another package that comes as a wheel."
+        )
+        return ToolResult.of_failure(error)
+
     def _failed(self, outcome: CommandOutcome, what: str = "The installation failed") -> ToolResult:
         code, text = outcome.status.exit_code, outcome.output.text.content
-        restored = self.params.manager is Manager.NPM and self._installed is None
+        restored = self.params.manager is Manager.NPM and self._first is None
         kept = " package.json and its lock file are as before." if restored else ""
         error = ShellExecutionFailed(f"{what} with code {code}; see the output.{kept}", {"exitCode": code})
         content = f"{error.type}: {error.message}\n\nOutput:\n{text}"
