@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 from ollm_tui.core.fence.dir_handle import DirectoryCache, DirHandle
 from ollm_tui.core.fence.file_identity import CredentialFilter
@@ -22,8 +23,7 @@ directory_cache = DirectoryCache()
 """Shared by all listings of the process."""
 
 
-@dataclass(frozen=True)
-class ListedDirectory:
+class ListedDirectory(NamedTuple):
     """The listed entries of one directory, unsorted; `half_ignored` are listed for what is tracked in them."""
 
     path: bytes
@@ -176,6 +176,8 @@ class Listing:
         return ListedDirectory(path, files, links, directories, half_ignored, scope)
 
     def _without_hidden(self, names: list[bytes]) -> list[bytes]:
+        if not names:
+            return names
         if not self.options.include_hidden:
             return [name for name in names if name[0] != _DOT]
         return [name for name in names if name != _GIT] if _GIT in names else names
