@@ -100,6 +100,13 @@ _BY_SUFFIX = {
 _WRAPPERS = frozenset({"decorated_definition", "export_statement", "declaration_list", "class_body", "block"})
 """Nodes between a definition and what it holds, or around it: looked through."""
 
+_DOC_MARKS = {'"""': '"""', "'''": "'''", "/*": "*/"}
+_COMMENT = re.compile(r"(?:^[ \t]*(?:#(?!#)|//)[^\n]*\n?)+", re.M)
+_LOOKED_AT = 2_000
+"""Characters in which a text says what it is."""
+_SAID = 300
+"""Characters of that which count."""
+
 _HEADING = re.compile(rb"(#{1,6})\s+(.+?)\s*#*\s*\Z")
 _FENCE = re.compile(rb"\s{0,3}(```|~~~)")
 
@@ -125,6 +132,17 @@ def chunks_of(suffix: str, data: bytes) -> list[Chunk]:
         run = list(numbers)
         found += _windows(run[0] + 1, run[-1] + 1, symbol, lines)
     return found
+
+
+def first_words(text: str) -> str:
+    """Return what a text says of itself: its first docstring, else its first lines of comment; empty without one."""
+    text = text[:_LOOKED_AT]
+    opened = min(((at, mark) for mark in _DOC_MARKS if (at := text.find(mark)) >= 0), default=None)
+    if opened is not None:
+        at, mark = opened
+        return text[at + len(mark) :].partition(_DOC_MARKS[mark])[0].strip().partition("\n\n")[0][:_SAID]
+    comment = _COMMENT.search(text)
+    return "" if comment is None else comment[0].strip()[:_SAID]
 
 
 def _windows(start: int, end: int, symbol: str, lines: list[bytes]) -> Iterator[Chunk]:

@@ -9,19 +9,20 @@ import re
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
-from ollm_tui.core.search.code_chunks import Chunk, chunks_of, is_test
+from ollm_tui.core.search.code_chunks import Chunk, chunks_of, first_words, is_test
 from ollm_tui.core.search.code_vectors import TABLE, CodeVectors
 from ollm_tui.core.search.file_states import FileStates, content_of
 from ollm_tui.core.search.listing import Listing
 
-VERSION = 4
+VERSION = 5
 """Of tables and chunks; an index of another one is built anew."""
 
 MOST_TERMS = 32
@@ -45,6 +46,7 @@ CREATE TABLE chunks(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL,
 CREATE INDEX chunks_of_file ON chunks(file);
 CREATE VIRTUAL TABLE words USING fts5(path, symbol, body, content = '', tokenize = 'porter unicode61');
 CREATE VIRTUAL TABLE whole USING fts5(path, symbols, body, content = '', tokenize = 'porter unicode61');
+CREATE VIRTUAL TABLE outline USING fts5(path, symbols, said, content = '', tokenize = 'porter unicode61');
 """
     + TABLE
 )
@@ -57,9 +59,11 @@ SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score * (
 JOIN chunks ON chunks.id = place JOIN files ON files.id = chunks.file
 """
 _ABOUT = """
-SELECT files.id, bm25(whole, 3.0, 2.0, 1.0) * (1 - test * :less) FROM whole CROSS JOIN files ON files.id = whole.rowid
-WHERE whole MATCH :match AND ({below})
+SELECT files.id, {score} * (1 - test * :less) FROM {table} CROSS JOIN files ON files.id = {table}.rowid
+WHERE {table} MATCH :match AND ({below})
 """
+_WHOLE_FILES = (("whole", "bm25(whole, 3.0, 2.0, 1.0)"), ("outline", "bm25(outline)"))
+"""What a file is about: all of its words, and those that name and describe what is in it."""
 _NEAR = """
 SELECT chunks.id, files.path, chunks.first, chunks.last, chunks.symbol FROM chunks JOIN files ON files.id = chunks.file
 WHERE chunks.id IN (SELECT value FROM json_each(:near)) AND ({below})
@@ -69,7 +73,7 @@ _EVENNESS = 60
 HEAD_CHARACTERS = 160
 """How much of a place goes into its vector."""
 _FILE_COUNTS = 2.0
-"""How much more what the whole file is about counts than the place in it."""
+"""How much more what the whole file is about counts than the place in it; its next best places count as well."""
 _TESTS_COUNT_LESS = 0.3
 """By how much, unless a question is about tests: they say the same words as the code, and more often."""
 _TEST_WORDS = frozenset(["test", "tests", "tested", "testing", "fixture", "fixtures", "spec", "specs"])
@@ -221,15 +225,22 @@ _Place: TypeAlias = tuple[int, bytes, int, int, str]
 
 def _by_words(db: sqlite3.Connection, values: dict[str, str | float | bytes], inside: str) -> list[_Place]:
     """Return the places with words of a query, best first; `inside` is the condition on paths."""
-    about: dict[int, float] = dict(db.execute(_ABOUT.format(below=inside), values).fetchall())
+    about: Counter[int] = Counter()
+    for table, score in _WHOLE_FILES:
+        about.update(dict(db.execute(_ABOUT.format(table=table, score=score, below=inside), values).fetchall()))
     values = {**values, "files": json.dumps(sorted(about, key=about.__getitem__)[:LIKELY_FILES])}
     rows = db.execute(_SEARCH, values).fetchall()
-    rows.sort(key=lambda row: row[5] + _FILE_COUNTS * about.get(row[0], 0.0))
+    rows.sort(key=itemgetter(5))
+    more: dict[int, list[float]] = {}
+    for row in rows:
+        more.setdefault(row[0], []).append(row[5])
+    files = {number: _FILE_COUNTS * about[number] + sum(scores[1:A_FILE]) for number, scores in more.items()}
+    rows.sort(key=lambda row: row[5] + files[row[0]])
     return [(row[6], *row[1:5]) for row in rows]
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
-    names = ("files", "chunks", "words", "whole", "vectors")
+    names = ("files", "chunks", "words", "whole", "outline", "vectors")
     dropped = " ".join(f"DROP TABLE IF EXISTS {name};" for name in names)
     db.executescript(f"BEGIN; {dropped} {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
 
@@ -303,19 +314,31 @@ def _add(db: sqlite3.Connection, path: bytes, state: str, data: bytes) -> None:
         "INSERT INTO whole(rowid, path, symbols, body) VALUES(?, ?, ?, ?)",
         (number, name, " ".join(symbols), "\n".join(lines)),
     )
+    bodies = ["\n".join(lines[chunk.start - 1 : chunk.end]) for chunk in chunks]
+    said = [first_words(text) for text in ("\n".join(lines), *bodies)]
+    db.execute(
+        "INSERT INTO outline(rowid, path, symbols, said) VALUES(?, ?, ?, ?)",
+        (number, name, " ".join(symbols), " ".join(said)),
+    )
     used = db.execute("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = 'chunks'").fetchone()[0]
     numbers = range(used + 1, used + 1 + len(chunks))
-    bodies = [lines[chunk.start - 1 : chunk.end] for chunk in chunks]
     db.executemany(
         "INSERT INTO chunks(id, file, first, last, symbol, head) VALUES(?, ?, ?, ?, ?, ?)",
         [
-            (place, number, chunk.start, chunk.end, chunk.symbol, _head(shown, chunk.symbol, body))
-            for place, chunk, body in zip(numbers, chunks, bodies, strict=True)
+            (
+                place,
+                number,
+                chunk.start,
+                chunk.end,
+                chunk.symbol,
+                _head(shown, chunk.symbol, lines[chunk.start - 1 : chunk.end]),
+            )
+            for place, chunk in zip(numbers, chunks, strict=True)
         ],
     )
     db.executemany(
         "INSERT INTO words(rowid, path, symbol, body) VALUES(?, ?, ?, ?)",
-        [(place, name, symbol, "\n".join(body)) for place, symbol, body in zip(numbers, symbols, bodies, strict=True)],
+        [(place, name, symbol, body) for place, symbol, body in zip(numbers, symbols, bodies, strict=True)],
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.search.code_chunks import LONGEST_LINES, Chunk, chunks_of
+from ollm_tui.core.search.code_chunks import LONGEST_LINES, Chunk, chunks_of, first_words
 
 SOURCES: dict[str, tuple[str, list[Chunk]]] = {
     "py": (
@@ -67,3 +67,25 @@ def test_every_line_with_text_is_in_a_chunk_of_any_text(suffix: str, text: str) 
 def test_nesting_has_an_end() -> None:
     text = "".join(f"{'  ' * depth}class C{depth}:\n" for depth in range(300)) + "  " * 300 + "x = 1\n"
     assert chunks_of("py", text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('def cut(apple):\n    """Cut an apple.\n\n    Slowly.\n    """\n    # not this\n', "Cut an apple."),
+        ("'''Apples.'''\n" + '"""later"""', "Apples."),
+        ("/** Cuts an apple. */\nfunction cut() {}\n", "* Cuts an apple."),
+        ("x = 1\n# Cut\n# an apple\ny = 2\n# later\n", "# Cut\n# an apple"),
+        ("func cut() {\n\t// Cut it.\n}\n", "// Cut it."),
+        ('"""never ends', "never ends"),
+        ("x = 1\n", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_text_says_of_itself_is_its_first_docstring_or_comment(text: str, said: str) -> None:
+    assert first_words(text) == said
+
+
+@given(st.text(alphabet="\"'/*# \nab", max_size=3_000))
+def test_any_text_says_at_most_so_much_of_itself(text: str) -> None:
+    assert len(first_words(text)) <= 300
