@@ -1,4 +1,4 @@
-"""The one page of a browser: what is done on it, and what it did meanwhile."""
+"""The one page of a browser: what is done on it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments, ToolFailure, UrlNotAllowed
+from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments, UrlNotAllowed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.browser.chromium import VIEWPORT
 from ollm_tui.core.browser.outline import REF, Outline
+from ollm_tui.core.browser.page_events import PageEvents, reason_in_words
 from ollm_tui.core.web.filtering_proxy import FilteringProxy
-from ollm_tui.core.web.urls import WebUrl, parse_url
+from ollm_tui.core.web.urls import WebUrl
 
 if TYPE_CHECKING:
-    from playwright.async_api import Dialog, Download, ElementHandle, Page, Request
+    from playwright.async_api import ElementHandle, Page
 
-MAX_DIALOGS = 5
-"""Dialogs during one action; a page that shows more is in a loop."""
-MAX_NOTES = 10
 SETTLE_SECONDS = 3.0
 """How long a page may go on loading before it is looked at as it is."""
 ANSWER_SECONDS = 2.0
@@ -39,27 +37,14 @@ class BrokenPage(FetchFailed):
 
 
 class BrowserPage:
-    """Actions on the open page. One at a time; each says afterwards what the page did by itself, in `notes`."""
+    """Actions on the open page. One at a time; what the page did by itself meanwhile is in its `events`."""
 
     def __init__(self, page: Page, proxy: FilteringProxy) -> None:
         self._page = page
         self._proxy = proxy
         self.outline = Outline()
-        self.notes: list[str] = []
-        self._dialogs = 0
-        self._failed: tuple[str, str] | None = None
-        """Where a navigation of this action failed, and Chromium's reason."""
-        self._popups: set[asyncio.Task[None]] = set()
-        self._wanted: set[str] = set()
-        """Hosts and ports that requests of the page itself failed to reach; Chromium has wishes of its own."""
-        self._broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        page.on("dialog", self._on_dialog)
-        page.on("popup", lambda popup: self._popups.add(asyncio.ensure_future(self._close_popup(popup))))
-        page.on("download", self._on_download)
-        page.on("crash", lambda _: self._break("the page crashed"))
-        page.on("close", lambda _: self._break("the page closed itself"))
-        page.on("filechooser", lambda _: self._note("it asked for a file: files are the person's to give"))
-        page.on("requestfailed", self._on_failure)
+        self.events = PageEvents(page, proxy)
+        """What the page does by itself during the action."""
 
     @property
     def url(self) -> str:
@@ -76,10 +61,8 @@ class BrowserPage:
         from playwright.async_api import Error
         from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-        self.notes.clear()
-        self._dialogs, self._failed = 0, None
-        self._wanted.clear()
-        self._proxy.refusals.clear()
+        self.events.begin_action()
+        broken = self.events.broken
         task = asyncio.current_task()
         ended = False
 
@@ -87,39 +70,41 @@ class BrowserPage:
             if task is not None and not ended:
                 task.cancel()
 
-        self._broken.add_done_callback(stop)
+        broken.add_done_callback(stop)
         try:
-            if self._broken.done():
+            if broken.done():
                 raise self._breakage()
             async with asyncio.timeout(timeout):
                 yield
-            self.raise_failure()
+            self.events.raise_failure()
         except asyncio.CancelledError:
-            if self._broken.done() and task is not None:
+            if broken.done() and task is not None:
                 task.uncancel()
                 raise self._breakage() from None
             raise
         except (TimeoutError, PlaywrightTimeout):
-            self.raise_failure()
+            self.events.raise_failure()
             await self._break_if_silent()
-            if self._broken.done():
+            if broken.done():
                 raise self._breakage() from None
             raise self._timed_out(timeout) from None
         except Error as error:
-            if self._broken.done():
+            if broken.done():
                 raise self._breakage() from None
-            self.raise_failure()
-            raise FetchFailed(f"{self._shown_url}: {_reason(error.message)}.", {"url": self.url}) from None
+            self.events.raise_failure()
+            raise FetchFailed(
+                f"{self.events.shown_url}: {reason_in_words(error.message)}.", {"url": self.url}
+            ) from None
         finally:
             ended = True
-            self._broken.remove_done_callback(stop)
+            broken.remove_done_callback(stop)
 
     async def open(self, url: WebUrl, timeout: float) -> None:
         """Go to an address."""
         self._proxy.admit(url)
         response = await self._page.goto(url.text, wait_until="domcontentloaded", timeout=1000 * timeout)
         if response is not None and response.status >= 400:
-            self._note(f"the server answered with HTTP {response.status}")
+            self.events.note(f"the server answered with HTTP {response.status}")
         await self.settle()
 
     async def back(self, timeout: float) -> None:
@@ -128,7 +113,7 @@ class BrowserPage:
         await self._page.go_back(wait_until="domcontentloaded", timeout=1000 * timeout)
         await self.settle()
         if self.url == before or self.url == "about:blank":
-            self.notes.append("there is no page before this one")
+            self.events.note("there is no page before this one")
 
     async def click(self, selector: str, timeout: float) -> None:
         """Click an element."""
@@ -198,28 +183,7 @@ class BrowserPage:
                 with suppress(Error):  # the page is on its way to another one
                     await self._page.main_frame.evaluate(_SETTLE)
                 await self._page.wait_for_load_state("load")
-        popups, self._popups = self._popups, set()
-        await asyncio.gather(*popups)
-
-    def raise_failure(self) -> None:
-        """Raise UrlNotAllowed where the page went to an address that is refused, FetchFailed where it did not load."""
-        if self._failed is None:
-            return
-        address, code = self._failed
-        shown = visible(address)[:300]
-        try:
-            where = parse_url(address).host_and_port
-        except (InvalidArguments, UrlNotAllowed) as failure:
-            raise UrlNotAllowed(failure.message) from None
-        why = self._proxy.refusals.get(where)
-        if why is not None:
-            raise UrlNotAllowed(f"The page led to {shown}, which was refused. {why}")
-        if self.url.startswith("chrome-error:"):
-            raise FetchFailed(f"The page led to {shown}, which did not load: {_reason(code)}.", {"url": address})
-
-    def refused_hosts(self) -> list[str]:
-        """Return the hosts that the page was kept from during this action."""
-        return [where for where in self._proxy.refusals if where in self._wanted]
+        await self.events.close_popups()
 
     async def _found(self, selector: str) -> ElementHandle:
         """Return the element of a ref or selector. Raises InvalidArguments naming the nearest."""
@@ -239,7 +203,7 @@ class BrowserPage:
         try:
             element = await self._page.main_frame.query_selector(selector)
         except Error as error:
-            raise InvalidArguments(f"selector: {visible(selector[:200])}: {_reason(error.message)}.") from None
+            raise InvalidArguments(f"selector: {visible(selector[:200])}: {reason_in_words(error.message)}.") from None
         if element is not None:
             return element
         await self.look()
@@ -255,23 +219,17 @@ class BrowserPage:
         if await element.evaluate("e => e.type === 'file'"):
             raise UrlNotAllowed("This field takes a file: only the person may give one, in their own browser.")
 
-    @property
-    def _shown_url(self) -> str:
-        return visible(self.url if self._failed is None else self._failed[0])[:300]
-
     def _timed_out(self, limit: float) -> FetchTimeout:
         return FetchTimeout(
-            f"{self._shown_url}: not done within the limit of {limit:g} s. Try again with a larger timeout, "
+            f"{self.events.shown_url}: not done within the limit of {limit:g} s. Try again with a larger timeout, "
             "or look with action=text.",
             {"url": self.url, "limitSeconds": limit},
         )
 
     def _breakage(self) -> BrokenPage:
-        return BrokenPage(f"{self._shown_url}: {self._broken.result()}. The browser was closed; open the page again.")
-
-    def _break(self, why: str) -> None:
-        if not self._broken.done():
-            self._broken.set_result(why)
+        return BrokenPage(
+            f"{self.events.shown_url}: {self.events.broken.result()}. The browser was closed; open the page again."
+        )
 
     async def _break_if_silent(self) -> None:
         """Find out whether the page still answers: one whose script never ends can only be closed."""
@@ -279,51 +237,4 @@ class BrowserPage:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._page.main_frame.evaluate("1")
         except TimeoutError:
-            self._break("it no longer answers")
-
-    def _note(self, words: str) -> None:
-        if len(self.notes) < MAX_NOTES:
-            self.notes.append(words)
-
-    async def _on_dialog(self, dialog: Dialog) -> None:
-        self._dialogs += 1
-        if self._dialogs > MAX_DIALOGS:
-            self._break(f"it shows one dialog after the other ({self._dialogs} so far)")
-            return
-        self._note(f"a dialog was dismissed ({dialog.type}): {visible(dialog.message[:200])}")
-        with suppress(Exception):  # the page may be gone
-            await dialog.dismiss()
-
-    async def _close_popup(self, popup: Page) -> None:
-        with suppress(Exception):  # it may close by itself
-            async with asyncio.timeout(1.0):
-                await popup.wait_for_load_state("domcontentloaded")
-        where = visible(popup.url)[:300]
-        self._note(f"a new window was closed ({where}): open its address instead")
-        with suppress(Exception):
-            await popup.close()
-
-    def _on_download(self, download: Download) -> None:
-        self._failed = None
-        name = visible(download.suggested_filename)[:200]
-        self._note(f"a download was refused ({name}): downloads are the person's")
-
-    def _on_failure(self, request: Request) -> None:
-        with suppress(ToolFailure):
-            self._wanted.add(parse_url(request.url).host_and_port)
-        with suppress(Exception):  # a request without a frame is no navigation
-            if request.is_navigation_request() and request.frame is self._page.main_frame:
-                self._failed = request.url, request.failure or ""
-
-
-def _reason(message: str) -> str:
-    """Return the first line of what Playwright says, in words where it is a code of Chromium's."""
-    first = message.strip().split("\n")[0].split(" at http")[0].removeprefix("Page.goto: ")
-    known = {
-        "net::ERR_NAME_NOT_RESOLVED": "the name is not known",
-        "net::ERR_EMPTY_RESPONSE": "no answer",
-        "net::ERR_TUNNEL_CONNECTION_FAILED": "no connection",
-        "net::ERR_ABORTED": "the page did not load: it is a download, or was broken off",
-        "Download is starting": "it is a download, and downloads are the person's",
-    }
-    return next((words for code, words in known.items() if code in first), visible(first)[:300].rstrip("."))
+            self.events.break_off("it no longer answers")

@@ -145,7 +145,7 @@ class BrowserInvocation(ToolInvocation[BrowserParameters]):
                     return await self._screenshot(page)
                 case _:
                     await self._operate(page)
-                    page.raise_failure()
+                    page.events.raise_failure()
                     await page.look()
                     return await self._result(page, page.outline.text or "(nothing on the page can be operated)")
 
@@ -175,7 +175,7 @@ class BrowserInvocation(ToolInvocation[BrowserParameters]):
             llm_content=content if read else f"{title}\n{url}\n\n{content}",
             return_display=f"{title}\n{url}\n\n{content}",
             data=BrowserData(url=page.url, title=title, text=text if read else None),
-            notes=(*page.notes, *_refusals(page), UNTRUSTED_NOTE),
+            notes=(*page.events.notes, *_refusals(page), UNTRUSTED_NOTE),
         )
 
     async def _screenshot(self, page: BrowserPage) -> ToolResult:
@@ -190,7 +190,7 @@ class BrowserInvocation(ToolInvocation[BrowserParameters]):
             return_display=said,
             data=BrowserData(url=page.url, title=title, path=path, picture=picture),
             artifacts=() if path is None else (Artifact(kind="screenshot", path=path),),
-            notes=tuple(page.notes),
+            notes=tuple(page.events.notes),
         )
 
     def _refuse(self) -> None:
@@ -240,7 +240,7 @@ class BrowserInvocation(ToolInvocation[BrowserParameters]):
 
 def _refusals(page: BrowserPage) -> tuple[str, ...]:
     """Return what the page was kept from reaching."""
-    hosts = page.refused_hosts()
+    hosts = page.events.refused_hosts
     if not hosts:
         return ()
     named = ", ".join(hosts[:REFUSALS_NAMED])
