@@ -60,15 +60,15 @@ def main() -> None:
     sys.exit(0 if total <= GOAL else 1)
 
 
-def write_log(path: Path) -> None:
-    """Write turns of a message, an answer with a call, its result and its usage."""
-    started = SessionStartedEvent(session_id="s", workspace="/w", provider="p", model="m", version="1")
+def write_log(path: Path, *, total: int = EVENTS, workspace: str = "/w") -> None:
+    """Write turns of a message, an answer with a call, its result and its usage, six events, of which two are messages."""
+    started = SessionStartedEvent(session_id="s", workspace=workspace, provider="p", model="m", version="1")
     result = LoggedResult(ok=True, llm_content="a line of a file\n" * 60, return_display="60 lines")
-    events: list[Event] = [started]
-    while len(events) < EVENTS:
-        call = f"call_{len(events)}"
+    written: list[Event] = [started]
+    while len(written) < total:
+        call = f"call_{len(written)}"
         proposed = ProposedCall(id=call, name="read_file", arguments={"path": "src/a.py"})
-        events += [
+        written += [
             UserMessageEvent(text="do this " * 20),
             AssistantMessageEvent(text="word " * 200, tool_calls=(proposed,)),
             ToolCallEvent(call_id=call, name="read_file", arguments=proposed.arguments, origin=Origin.MODEL),
@@ -77,7 +77,7 @@ def write_log(path: Path) -> None:
             TurnFinishedEvent(status=TurnStatus.COMPLETED),
         ]
     with path.open("w", encoding="utf-8") as file:
-        for number, event in enumerate(events, start=1):
+        for number, event in enumerate(written, start=1):
             file.write(as_line(event.model_copy(update={"id": number, "time": MOMENT})) + "\n")
 
 
