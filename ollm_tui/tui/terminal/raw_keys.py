@@ -22,6 +22,7 @@ from textual.app import ScreenStackError
 from textual.dom import NoScreen
 from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
+from textual.message import Message
 
 from ollm_tui.tui.skeleton import hand_over
 
@@ -31,6 +32,8 @@ READ_BYTES = 4_096
 POLL_SECONDS = 0.1
 
 PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
+_PASTE_START_TEXT, _PASTE_END_TEXT = PASTE_START.decode(), PASTE_END.decode()
+_PASTE_END_CUTS = [_PASTE_END_TEXT[:size] for size in range(len(_PASTE_END_TEXT) - 1, 0, -1)]
 _REPORT = re.compile(
     rb"\x1b\[(?:<[0-9;-]*[Mm]|[0-9;]+M|M[ -\xff]{3}|[IO]"  # mouse (SGR, urxvt, X10), focus
     rb"|[?>=][0-9;]*[ -/]*[@-~]|[0-9;:]*[nt])"  # answers to our own queries, sizes
@@ -120,6 +123,41 @@ class KeySplitter:
         return end + len(self.cut)
 
 
+class PasteReader:
+    """Takes what is pasted past Textual's parser, which takes a microsecond a character for it."""
+
+    def __init__(self, parser: XTermParser) -> None:
+        self._parser = parser
+        self._pasted: list[str] | None = None
+        """The pieces of the paste that has not ended; its marks go to the parser, which so stays in step."""
+        self._cut = ""
+        """What may be the beginning of its end."""
+
+    def feed(self, text: str) -> Iterator[Message]:
+        """Yield the events of what was read."""
+        text, self._cut = self._cut + text, ""
+        while text:
+            if self._pasted is None:
+                before, start, text = text.partition(_PASTE_START_TEXT)
+                self._pasted = [] if start else None
+                yield from self._parser.feed(before + start)
+                continue
+            piece, end, text = text.partition(_PASTE_END_TEXT)
+            if not end:
+                self._cut = next((end for end in _PASTE_END_CUTS if piece.endswith(end)), "")
+            self._pasted.append(piece.removesuffix(self._cut))
+            if end:
+                whole, self._pasted = "".join(self._pasted), None
+                yield from (_with_text(event, whole) for event in self._parser.feed(end))
+
+
+def _with_text(event: Message, pasted: str) -> Message:
+    if not isinstance(event, events.Paste):
+        return event
+    # Without Esc, which Textual's parser would have read as the beginning of a key; a field would draw it raw.
+    return events.Paste(event.text + pasted.replace("\0", "").replace("\x1b", ""))
+
+
 def keys_of(typed: bytes) -> list[RawKey]:
     """Return the key events of one whole sequence, the first with its bytes."""
     names = _names_of(typed.decode("utf-8", "replace"))
@@ -198,12 +236,13 @@ class RawKeyDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read and dispatch input, as Textual's driver does, until the app ends."""
         parser = XTermParser(self._debug)
+        pastes = PasteReader(parser)
         decode = getincrementaldecoder("utf-8")("replace").decode
         splitter = KeySplitter()
 
         def to_textual(data: bytes) -> None:
             if text := decode(data):
-                for event in parser.feed(text):
+                for event in pastes.feed(text):
                     self.process_message(event)
 
         def to_program(data: bytes) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.message import Message
 
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
 from ollm_tui.tui.terminal.keys_mouse_paste import encode_raw_key
-from ollm_tui.tui.terminal.raw_keys import PASTE_END, PASTE_START, KeySplitter, RawKey, keys_of
+from ollm_tui.tui.terminal.raw_keys import PASTE_END, PASTE_START, KeySplitter, PasteReader, RawKey, keys_of
 from tests.tui.terminal.screens import terminal
 from tests.tui.terminal.test_terminal_view import SIZE, host
 
@@ -178,3 +182,36 @@ async def test_the_view_sends_typed_bytes_and_notes_an_outer_terminal_with_kitty
         await pilot.pause()
         assert app.sent() == b"ab"
         assert app.view.engine.screen.keyboard_protocol
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7, 1_000])
+def test_pastes_come_whole_and_in_their_place_among_keys_wherever_reads_cut_them(size: int) -> None:
+    typed = "a\x1b[200~漢字\n\0z\x1b[201~b\x1b[200~\x1b[201~\x1b[A\x1b[200~x\x1b[201~"
+    reads = [typed[at : at + size] for at in range(0, len(typed), size)]
+    pastes = PasteReader(XTermParser())
+    found = [event for read in reads for event in pastes.feed(read)]
+    told = [event.text if isinstance(event, events.Paste) else getattr(event, "key", "") for event in found]
+    assert told == ["a", "漢字\nz", "b", "", "up", "x"]
+
+
+def test_a_paste_brings_no_escape_sequences() -> None:
+    (event,) = PasteReader(XTermParser()).feed("\x1b[200~a\x1b[201\x1b]52;c;eA==\x07b\x1b[201~")
+    assert isinstance(event, events.Paste)
+    assert "\x1b" not in event.text
+    assert event.text[0] + event.text[-1] == "ab"
+
+
+def test_a_paste_does_not_wait_for_its_text_to_go_through_the_parser() -> None:
+    class Counting(XTermParser):
+        fed = 0
+
+        def feed(self, data: str) -> Iterable[Message]:
+            self.fed += len(data)
+            return super().feed(data)
+
+    parser = Counting()
+    pasted = "漢" * 100_000
+    (event,) = PasteReader(parser).feed(f"\x1b[200~{pasted}\x1b[201~")
+    assert isinstance(event, events.Paste)
+    assert event.text == pasted
+    assert parser.fed == len(PASTE_START + PASTE_END)
