@@ -85,7 +85,7 @@ class StyledLine:
     @property
     def cells(self) -> int:
         """The width in cells."""
-        return sum(cell_len(span.text) for span in self.spans)
+        return sum([_cells(span.text) for span in self.spans])
 
     def wrapped(self, width: int) -> list[StyledLine]:
         """Wrap at `width` cells, losing nothing; at least one line."""
@@ -143,6 +143,11 @@ def set_border(widget: Widget, title: str, subtitle: str | None = None) -> None:
 def set_rule(widget: Widget, title: str, subtitle: str | None = None) -> None:
     """Set the texts of a border without sides, with the blanks around them that its corners would bring."""
     set_border(widget, _spaced(title), None if subtitle is None else _spaced(subtitle))
+
+
+def _cells(text: str) -> int:
+    """Return the width in cells; most text is ASCII, for which `cell_len` looks at each character all the same."""
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def _spaced(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -22,8 +23,11 @@ from ollm_tui.tui.protocol.intents import (
     ReleaseConfirmation,
     ReviewArguments,
 )
+from ollm_tui.tui.screens.confirmation_box import EffectView
 from ollm_tui.tui.screens.group_screen import GroupScreen
+from ollm_tui.tui.styled_text import StyledLine, line
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.widgets.line_view import FIRST_LINES
 from tests.tui.pilot import command_question, question, reviewed, stage, wait_until
 
 OFFER = RememberOffer(patterns=("git push *",))
@@ -38,6 +42,20 @@ async def test_it_opens_by_itself_over_an_empty_prompt_and_y_approves_once_armed
         await here.arm()
         await here.press("y")
         assert [(one.item_id, one.approved) for one in here.decisions] == [("confirm-1", True)]
+
+
+async def test_a_long_effect_is_read_only_when_the_end_of_all_its_lines_was_in_sight() -> None:
+    text = "".join(f"line {number}\n" for number in range(5 * FIRST_LINES))
+    long = question(preview=DiffPreview(diff=diff_texts("a.txt", "", text), created=True), risk=Risk.HIGH)
+    async with stage() as here:
+        await here.show_queue(long)
+        assert here.modal is not None
+        detail = here.modal.query_one(EffectView)
+        await here.press("end")
+        await wait_until(here.pilot, lambda: detail.virtual_size.height > 5 * FIRST_LINES - 10)
+        await here.press("home", "end")
+        await wait_until(here.pilot, lambda: detail.seen_end)
+        assert f"line {5 * FIRST_LINES - 1}" in here.text
 
 
 async def test_typing_y_in_the_prompt_while_a_request_arrives_never_resolves_it() -> None:
@@ -730,3 +748,23 @@ async def test_a_question_of_another_session_takes_a_yes_or_a_no_alone() -> None
         await here.arm()
         await here.press("y")
         assert [(one.approved, one.modified, one.remember) for one in here.decisions] == [(True, None, None)]
+
+
+async def test_the_end_of_a_part_of_the_lines_is_no_end() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        assert here.modal is not None
+        view = here.modal.query_one(EffectView)
+        taken: list[bool] = []
+
+        def lines() -> Iterator[StyledLine]:
+            for number in range(3 * FIRST_LINES):
+                taken.append(view.seen_end)
+                yield line(f"{number}")
+
+        view.show_lines(lines())
+        view.scroll_end(animate=False, immediate=True, force=True)
+        await wait_until(here.pilot, lambda: len(taken) == 3 * FIRST_LINES)
+        await wait_until(here.pilot, lambda: view.virtual_size.height == 3 * FIRST_LINES)
+        assert not any(taken)
+        assert not view.seen_end

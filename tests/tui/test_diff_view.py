@@ -18,7 +18,7 @@ NEW = "import os\n\n\ndef export(out, as_json=False):\n    total = 12\n    retur
 
 
 def shown(path: str, old: str, new: str) -> list[StyledLine]:
-    return diff_lines(diff_texts(path, old, new))
+    return list(diff_lines(diff_texts(path, old, new)))
 
 
 def texts(lines: list[StyledLine], role: TextRole) -> list[str]:

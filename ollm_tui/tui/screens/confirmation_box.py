@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -154,7 +155,7 @@ class ConfirmationBox(Vertical):
             self.detail.show_lines([*left_out, *argument_lines(case.arguments)])
         else:
             head = preview_title(preview)
-            self.detail.show_lines([*left_out, *preview_lines(preview)])
+            self.detail.show_lines(chain(left_out, preview_lines(preview)))
         swap = "   Tab effect / arguments" if preview is not None else ""
         set_rule(self.detail, head, f"Up Down PgUp PgDn Home End scroll{swap}")
 

@@ -184,9 +184,13 @@ class ConfirmationScreen(ModalScreen[str | None]):
         if item_id != self.case.item.id:
             self.post_message(ReleaseConfirmation(self.case.item.id))
         self._box.turn_to(ConfirmationCase(item, said=self._queue.said_before(item), sent=item_id in self._sent))
-        if item.pending:
-            self.post_message(HoldConfirmation(item_id))
         self.rearm()
+        if item.pending:
+            self.call_after_refresh(self._hold, item_id)  # the review that it asks for would delay the painting
+
+    def _hold(self, item_id: str) -> None:
+        if item_id == self.case.item.id and self.is_current:
+            self.post_message(HoldConfirmation(item_id))
 
     def rearm(self) -> None:
         """Let no key decide until what is shown now has been painted."""

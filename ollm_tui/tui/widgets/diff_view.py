@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.styled_text import TAB_SIZE, StyledLine, TextRole, line
+from ollm_tui.tui.styled_text import TAB_SIZE, StyledLine, StyledSpan, TextRole, line
 
 if TYPE_CHECKING:
     from ollm_tui.core.files.diff import FileDiff, Hunk
@@ -61,20 +61,29 @@ class DiffRow:
 
     def styled(self, digits: int, *, both: bool) -> StyledLine:
         """Return the line behind its numbers; a wrapped one hangs there."""
-        numbers = [self.old, self.new] if both else [self.new if self.old is None else self.old]
-        gutter = "".join(f"{'' if number is None else number:>{digits}} " for number in numbers)
+        if both:
+            gutter = f"{self.old or '':>{digits}} {self.new or '':>{digits}} "
+        else:
+            gutter = f"{self.old or self.new or '':>{digits}} "
         if self.sign == "\\":
             return line((f"{' ' * len(gutter)}\\ {self.text.lstrip()}", TextRole.MUTED))
+        role = SIGN_ROLES.get(self.sign)
+        hang, fill = len(gutter) + 2, ROW_ROLES.get(self.sign, TextRole.PLAIN)
+        if role is not None and self.syntax is None and not self.changed:  # each row of a long diff: one span
+            return StyledLine((StyledSpan(f"{gutter}{self.sign} {self.text}", role),), hang, fill=fill)
         return line(
-            (gutter, SIGN_ROLES.get(self.sign, TextRole.MUTED)),
-            (f"{self.sign} ", SIGN_ROLES.get(self.sign, TextRole.PLAIN)),
+            (gutter, role or TextRole.MUTED),
+            (f"{self.sign} ", role or TextRole.PLAIN),
             *self._text(),
-            hang=len(gutter) + 2,
-            fill=ROW_ROLES.get(self.sign, TextRole.PLAIN),
+            hang=hang,
+            fill=fill,
         )
 
     def _text(self) -> Iterator[tuple[str, TextRole]]:
         plain = SIGN_ROLES.get(self.sign, TextRole.PLAIN) if self.syntax is None else TextRole.PLAIN
+        if not self.syntax and not self.changed:
+            yield self.text, plain
+            return
         roles = [plain] * len(self.text)
         for start, end, role in (*(self.syntax or ()), *self.changed):
             roles[start:end] = [role] * (end - start)
@@ -87,17 +96,16 @@ def totals(diff: FileDiff) -> str:
     return " ".join([*([f"+{diff.added}"] if diff.added else []), *([f"-{diff.removed}"] if diff.removed else [])])
 
 
-def diff_lines(diff: FileDiff) -> list[StyledLine]:
-    """Return the hunks, parted by dots, with numbers, colours and marked words."""
+def diff_lines(diff: FileDiff) -> Iterator[StyledLine]:
+    """Yield the hunks, parted by dots, with numbers, colours and marked words."""
     coloured = sum(len(one) for hunk in diff.hunks for one in hunk.lines) <= MOST_COLOURED
     ends = (max(hunk.old_start + hunk.old_count, hunk.new_start + hunk.new_count) for hunk in diff.hunks)
     digits = len(str(max(ends, default=0)))
     both = any(hunk.old_count for hunk in diff.hunks) and any(hunk.new_count for hunk in diff.hunks)
-    shown: list[StyledLine] = []
     compared = 0
-    for hunk in diff.hunks:
-        if shown:
-            shown.append(line(("...", TextRole.HUNK)))
+    for number, hunk in enumerate(diff.hunks):
+        if number:
+            yield line(("...", TextRole.HUNK))
         rows = _numbered(hunk)
         for removed, added in _pairs(rows):
             if compared < MOST_COMPARED:
@@ -105,10 +113,11 @@ def diff_lines(diff: FileDiff) -> list[StyledLine]:
                 _mark_changes(removed, added)
         if coloured:
             _colour(diff.path, rows)
-        shown += [row.styled(digits, both=both) for row in rows]
+        yield from (row.styled(digits, both=both) for row in rows)
     if diff.omitted:
-        shown.append(line((f"... {diff.omitted} more lines, too many to show", TextRole.WARNING)))
-    return shown or [line(("no lines change", TextRole.MUTED))]
+        yield line((f"... {diff.omitted} more lines, too many to show", TextRole.WARNING))
+    if not diff.hunks and not diff.omitted:
+        yield line(("no lines change", TextRole.MUTED))
 
 
 def _numbered(hunk: Hunk) -> list[DiffRow]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import islice
 
 from rich.cells import cell_len, chop_cells
 from textual import events
@@ -15,6 +16,9 @@ from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
 from ollm_tui.tui.styled_text import TAB_SIZE, RolePalette, StyledLine, TextRole, line, wrap_all
+
+FIRST_LINES = 500
+"""Lines that are taken for the first painting; further ones follow so many at a time, keys between them."""
 
 
 class LineView(ScrollView, can_focus=True):
@@ -36,17 +40,35 @@ class LineView(ScrollView, can_focus=True):
 
     def __init__(self, name: str = "", *, classes: str | None = None) -> None:
         super().__init__(id=name or None, classes=classes)
-        self._lines: tuple[StyledLine, ...] = ()
+        self._lines: list[StyledLine] = []
+        self._rest: Iterator[StyledLine] | None = None
+        """What follows the lines; None once all are there."""
         self._rows: list[StyledLine] = []
         self.seen_end = False
 
-    def show_lines(self, lines: Sequence[StyledLine], *, keep_place: bool = False) -> None:
-        """Replace the lines; unless `keep_place` from the top, their end unseen."""
-        self._lines = tuple(lines)
+    def show_lines(self, lines: Iterable[StyledLine], *, keep_place: bool = False) -> None:
+        """Replace the lines; unless `keep_place` from the top, their end unseen.
+
+        A painting does not wait for all of many thousand lines, which may be made while they are taken.
+        """
         if not keep_place:
             self.seen_end = False
             self.scroll_to(y=0, animate=False, immediate=True, force=True)
+        self._rest, self._lines = iter(lines), []
+        self._take_lines(self._rest, None if keep_place else FIRST_LINES)
         self.lay_out()
+
+    def _take_lines(self, rest: Iterator[StyledLine], most: int | None) -> None:
+        if rest is not self._rest:  # others are shown by now
+            return
+        before = len(self._lines)
+        self._lines += islice(rest, most)
+        if len(self._lines) - before == most and self.call_after_refresh(self._take_lines, rest, most):
+            return
+        self._lines += rest
+        self._rest = None
+        if before:
+            self.lay_out()
 
     @property
     def plain_text(self) -> str:
@@ -104,7 +126,7 @@ class LineView(ScrollView, can_focus=True):
 
     def _check_end(self) -> None:
         height = self.scrollable_content_region.height
-        if self.seen_end or height <= 0 or not self._lines:
+        if self.seen_end or height <= 0 or not self._lines or self._rest is not None:
             return
         if self.scroll_offset.y + height >= len(self._rows):
             self.seen_end = True

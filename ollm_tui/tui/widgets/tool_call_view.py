@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -152,7 +153,7 @@ def _indented(one: StyledLine) -> StyledLine:
     return line(" " * BODY_INDENT, *spans, hang=one.hang + BODY_INDENT, fill=one.fill)
 
 
-def preview_lines(preview: Preview) -> list[StyledLine]:
+def preview_lines(preview: Preview) -> Iterable[StyledLine]:
     """Return what a call will do, line by line."""
     match preview.kind:
         case "diff":
