@@ -12,8 +12,10 @@ from typing import Protocol
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
+    CompactedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
+    ContextDroppedEvent,
     ErrorEvent,
     Event,
     ModelLoadingEvent,
@@ -23,6 +25,7 @@ from ollm_tui.agent.events import (
     ToolResultEvent,
 )
 from ollm_tui.cli.command_line import ExitCode, UsageError, ending_signals
+from ollm_tui.cli.plain_commands import PlainCommands
 from ollm_tui.cli.streams import valid_configuration
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.log_file import open_log
@@ -61,16 +64,17 @@ async def _converse(options: Options) -> int:
         workspace, mode = runtime.core.configuration.workspace.root, runtime.core.executor.mode.value
         model = visible(described.model or described.provider)
         _print(f"Model: {model}. Folder: {visible(str(workspace))}. Policy: {mode}.")
-        _print("Type a message and Enter. /quit leaves.")
+        _print("Type a message and Enter. /help lists the commands, /quit leaves.")
         talk = _Talk(runtime, lines)
         for number, why in ending_signals().items():
             if number is not signal.SIGINT:
                 asyncio.get_running_loop().add_signal_handler(number, talk.leave, why)
         runtime.begin()
+        await talk.commands.begin()
         text: str | None = options.prompt or ""
         while text is not None and text.strip() not in _LEAVE:
             if text.strip():
-                await talk.turn(text)
+                await talk.take(text)
             _print("> ", end="")
             text = await lines.next()
     return ExitCode.DONE
@@ -139,24 +143,50 @@ class _Talk:
         self._questions: asyncio.Queue[str] = asyncio.Queue()
         self._at_line_start = True
         self._tools: dict[str, str] = {}
+        self.commands = PlainCommands(runtime, self._say, self._confirm)
         runtime.stream.subscribe(self._tell)
 
-    async def turn(self, text: str) -> None:
-        """Run a turn; ctrl+c ends it."""
+    async def take(self, text: str) -> None:
+        """Carry out a command, or answer a message; ctrl+c ends either."""
         loop, agent = asyncio.get_running_loop(), self._runtime.agent
-        loop.add_signal_handler(signal.SIGINT, agent.interrupt, "ctrl+c")
-        turn = asyncio.ensure_future(agent.run_turn(text))
+        work = asyncio.ensure_future(self._carry_out(text))
+
+        def stop() -> None:
+            if not agent.interrupt("ctrl+c"):
+                work.cancel()
+
+        loop.add_signal_handler(signal.SIGINT, stop)
         try:
-            while not turn.done():
+            while not work.done():
                 question = asyncio.ensure_future(self._questions.get())
-                await asyncio.wait((turn, question), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((work, question), return_when=asyncio.FIRST_COMPLETED)
                 if question.done():
                     await ask_person(self._runtime.core.bus, self._lines, question.result())
                 else:
                     question.cancel()
-            _print(f"The turn is {turn.result().value}.")
+            if work.cancelled():
+                self._say("Stopped.")
+            else:
+                work.result()
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+
+    async def _carry_out(self, text: str) -> None:
+        if not await self.commands.run(text.strip()):
+            status = await self._runtime.agent.run_turn(text)
+            self._say(f"The turn is {status.value}.")
+
+    async def _confirm(self, words: str) -> bool:
+        """Ask for a whole word that is typed after the question; the end of the input means no."""
+        self._say(f"{words} Type yes or no; then Enter.")
+        self._lines.set_earlier_aside()
+        asked_at = time.monotonic()
+        while (answer := await self._lines.answer(asked_at)) is not None:
+            word = answer.strip().lower()
+            if word in ("yes", "no"):
+                return word == "yes"
+            self._say("That is no answer. Type yes or no.")
+        return False
 
     def leave(self, why: str) -> None:
         """End the turn, and then the conversation."""
@@ -165,13 +195,19 @@ class _Talk:
 
     def _tell(self, event: Event) -> None:
         """Say in words what happens."""
+        words: str | None
         match event:
             case TextDeltaEvent(text=text):
                 _print(visible_block(text), end="")
                 self._at_line_start = text.endswith("\n")
                 return
-            case AssistantMessageEvent(task=None) if not self._at_line_start:
-                words = ""
+            case AssistantMessageEvent(task=None, text=text):
+                self.commands.last_answer = text or self.commands.last_answer
+                words = None
+            case CompactedEvent(before=before, after=after):
+                words = f"Earlier messages were summed up: {before:,} tokens became {after:,}."
+            case ContextDroppedEvent(name=name, tokens=tokens):
+                words = f"Left out of the context: {visible(name)}, about {tokens:,} tokens."
             case ToolCallEvent(name=name, arguments=arguments):
                 self._tools[event.call_id] = name
                 words = f"Call: {visible(name)} {visible(summary_of(arguments))}"
@@ -193,8 +229,15 @@ class _Talk:
                 words = f"Error: {error.type}: {visible(error.message)}"
             case _:
                 return
-        _print(words if self._at_line_start else f"\n{words}" if words else "")
+        self._say(words)
+
+    def _say(self, words: str | None) -> None:
+        """Print a line of its own; None ends the line of an answer."""
+        if not self._at_line_start:
+            _print("")
         self._at_line_start = True
+        if words is not None:
+            _print(words)
 
 
 class Questions(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.e2e.outer import QUIET, OuterTerminal
@@ -32,5 +33,61 @@ async def test_questions_are_answered_by_words_and_what_is_typed_too_soon_decide
     await terminal.type("yes", "enter")
     await terminal.sees("Done: shell")
     assert not (tmp_path / "old").exists()
+    await terminal.type("/quit", "enter")
+    assert await terminal.ends() == 0
+
+
+async def test_commands_answer_in_words_and_what_they_change_is_asked_first(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    terminal = OuterTerminal.start(
+        "--plain", "--provider", "offline", "--mode", "auto-edit", cwd=tmp_path, columns=100, lines=120
+    )
+    await terminal.sees("/help lists the commands")
+    await terminal.type("/help", "enter")
+    await terminal.sees("Everything else is a message.")
+    assert "/undo [NAME]" in terminal.text
+    await terminal.type('replace "one" with "two" in a.txt', "enter")
+    await terminal.sees("The turn is completed.")
+    assert (tmp_path / "a.txt").read_text() == "two\n"
+    await terminal.type("/undo", "enter")
+    await terminal.sees("Type /undo and a name")
+    (name,) = re.findall(r"^(\w+): .*1 path$", terminal.text, re.MULTILINE)
+    await terminal.type(f"/undo {name}", "enter")
+    await terminal.sees("Undo this? Type yes or no; then Enter.")
+    await terminal.rests(QUIET)
+    assert (tmp_path / "a.txt").read_text() == "two\n"
+    await terminal.type("yes", "enter")
+    await terminal.sees("Your files went back")
+    assert (tmp_path / "a.txt").read_text() == "one\n"
+    await terminal.type("/mode yolo", "enter")
+    await terminal.sees(lambda text: "deletions ask. Type yes or no" in text.replace("\n", " "))
+    await terminal.rests(QUIET)
+    await terminal.type("no", "enter", "/mode", "enter")
+    await terminal.sees("Policy: auto-edit.\n>")
+    await terminal.type("/nothing", "enter")
+    await terminal.sees("There is no /nothing.")
+    await terminal.type("/quit", "enter")
+    assert await terminal.ends() == 0
+
+
+async def test_another_session_is_begun_and_the_first_one_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    terminal = OuterTerminal.start("--plain", "--provider", "offline", cwd=tmp_path, columns=100, lines=120)
+    await terminal.sees("/help lists the commands")
+    await terminal.type("read a.txt", "enter")
+    await terminal.sees("The turn is completed.")
+    await terminal.type("/new", "enter")
+    await terminal.sees(", new.")
+    await terminal.type("/resume", "enter")
+    await terminal.sees("1. read a.txt")
+    await terminal.type("/resume 1", "enter")
+    await terminal.sees("answers so far.")
+    await terminal.type("/export told.md", "enter")
+    await terminal.sees("Note: Written:")
+    assert "read a.txt" in (tmp_path / "told.md").read_text()
+    await terminal.type("/policy git push", "enter")
+    await terminal.sees("ask: no approval covers 'git push'")
+    await terminal.type("/copy", "enter")
+    await terminal.sees("> /copy\nDone: the result of")
     await terminal.type("/quit", "enter")
     assert await terminal.ends() == 0

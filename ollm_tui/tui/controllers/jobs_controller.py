@@ -67,16 +67,22 @@ class JobsController:
     async def _watch(self) -> None:
         while True:
             self._changed.clear()
-            try:
-                reading = await asyncio.to_thread(self._read, self._jobs())
-            except OSError as error:
-                self._post(updates.ToastUpdate(f"The jobs cannot be read: {error}", failed=True))
+            if not await self.show():
                 return
-            self._detached.show(self._earlier)
-            jobs = tuple(job.with_usage(reading.usage.get(job.id)) for job in self._all_jobs())
-            self._post(updates.JobsUpdate(jobs, reading.unknown))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
+
+    async def show(self) -> bool:
+        """Post the jobs as they are now; return whether they could be read."""
+        try:
+            reading = await asyncio.to_thread(self._read, self._jobs())
+        except OSError as error:
+            self._post(updates.ToastUpdate(f"The jobs cannot be read: {error}", failed=True))
+            return False
+        self._detached.show(self._earlier)
+        jobs = tuple(job.with_usage(reading.usage.get(job.id)) for job in self._all_jobs())
+        self._post(updates.JobsUpdate(jobs, reading.unknown))
+        return True
 
     def _read(self, jobs: list[CommandStatus]) -> UsageReading:
         """Read what all jobs use; runs in a thread.
