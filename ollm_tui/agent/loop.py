@@ -110,9 +110,11 @@ class Agent:
         return await self._finish_turn(text)
 
     async def retry(self) -> TurnStatus:
-        """Go on where the last turn failed; raise RuntimeError while one runs."""
-        self._begin()
+        """Go on where the last turn failed; raise RuntimeError while one runs, LookupError before the first message."""
         history = self._rounds.history
+        if not any(isinstance(message, wire.UserMessage) for message in history):
+            raise LookupError("There is no message yet that could be sent again.")
+        self._begin()
         while isinstance(last := history[-1], wire.AssistantMessage) and not last.tool_calls:
             history.pop()
         return await self._finish_turn()

@@ -131,7 +131,7 @@ class PlainCommands:
                 if not await self._runtime.agent.compact(hint):
                     self._tell("There is nothing to sum up yet.")
             case intents.RetryTurn():
-                self._tell(f"The turn is {(await self._runtime.agent.retry()).value}.")
+                await self._retry()
             case intents.TurnIntent():
                 self._turns.handle(intent)
             case intents.SessionIntent():
@@ -151,6 +151,12 @@ class PlainCommands:
                 await self._policy.handle(intent)
             case _:
                 log.warning("no command of --plain means %s", type(intent).__name__)
+
+    async def _retry(self) -> None:
+        try:
+            self._tell(f"The turn is {(await self._runtime.agent.retry()).value}.")
+        except LookupError as error:
+            self._tell(f"{error}")
 
     def _post(self, update: updates.Update) -> bool:
         """Tell what an update says; keep what a question is about."""

@@ -373,3 +373,11 @@ async def test_a_real_shells_commands_have_dots_and_are_typed_again_by_a_key(wor
         await here.press("enter")
         await here.wait_until(lambda: here.text.count("●") == 2)
         assert (workspace / "ran").read_text() == "once\nonce\n"
+
+
+async def test_retry_before_the_first_message_asks_the_model_nothing(workspace: Path) -> None:
+    async with open_dashboard(workspace, [{"text": "Hello."}]) as here:
+        await here.send("/retry")
+        await here.wait_for("There is no message yet")
+        await here.send("go")
+        await here.wait_for("Hello.")

@@ -70,7 +70,7 @@ class TurnsController:
                     self._send_queued()
             case intents.RetryTurn():
                 if self._task is None:
-                    self._run(self._agent.retry())
+                    self._run(self._retry())
             case intents.InterruptTurn():
                 if self._interrupt():
                     self._post_activity(self._activity.stopping())
@@ -88,6 +88,12 @@ class TurnsController:
                 self._agent.stream.publish(NoticeEvent(text="\n".join(self._context_lines())))
             case _:
                 self._change_queue(intent)
+
+    async def _retry(self) -> None:
+        try:
+            await self._agent.retry()
+        except LookupError as error:
+            self._post(ToastUpdate(str(error), failed=True))
 
     def _change_queue(self, intent: intents.TurnIntent) -> None:
         match intent:
@@ -160,7 +166,7 @@ class TurnsController:
     def _post_messages(self) -> None:
         self._post(MessagesUpdate(self._queue.messages, self._queue.held))
 
-    def _run(self, turn: Coroutine[None, None, TurnStatus]) -> None:
+    def _run(self, turn: Coroutine[None, None, object]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._finish(turn))
 
     async def _finish(self, turn: Coroutine[None, None, object]) -> None:
