@@ -225,7 +225,7 @@ async def test_what_is_typed_and_what_the_terminal_answers_go_separate_ways() ->
         assert b"".join(one.data for one in typed) == b"pw\r"
         assert {one.command_id for one in typed} == {"c1"}
         [answered] = here.backend.of(SendReply)
-        assert answered.data == b"\x1b[?62;22c"
+        assert answered.data == b"\x1b[?62;4;22c"
         assert all("pw" not in repr(one) and "b'p'" not in repr(one) for one in typed)
         assert view.captures_keys
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
@@ -47,6 +48,7 @@ class TerminalEngine:
         self._events: list[TerminalEvent] = []
         self.screen.on_reply = self._collect_reply
         self.screen.on_event = self._collect_event
+        self.screen.pictures.unlocked = self._unlocked
 
     def feed(self, data: bytes) -> None:
         """Parse a program's output; return when that is done."""
@@ -77,6 +79,15 @@ class TerminalEngine:
             if self._replies or self._events or time.monotonic() >= until:
                 break
         return start
+
+    @contextmanager
+    def _unlocked(self) -> Generator[None]:
+        """Let others have the screen meanwhile: the program's thread waits for its picture, nobody else."""
+        self.lock.release()
+        try:
+            yield
+        finally:
+            self.lock.acquire()
 
     def resize(self, columns: int, lines: int) -> None:
         """Resize the screen; whoever holds the PTY tells the program."""

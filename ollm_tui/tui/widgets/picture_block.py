@@ -1,12 +1,9 @@
-"""A small picture in the conversation: two pixels a cell, drawn as half blocks, which every terminal can show."""
+"""A small picture in the conversation: two pixels a cell, drawn as half blocks."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import struct
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,16 +12,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from ollm_tui.tui.pictures.png import decode_png
+from ollm_tui.tui.pictures.raster import CLEAR, Raster, half_blocks
 from ollm_tui.tui.widgets.block_painting import BlockPainter
 
 INDENT = 4
 MAX_SIDE = 400
-"""Pixels; a larger picture is not decoded here."""
-
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_CHANNELS = {2: 3, 6: 4}
-
-Pixel = tuple[int, int, int]
+"""Pixels; a larger picture is not drawn here."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +29,14 @@ class PictureBlock:
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         """Draw the picture; nothing where it cannot be decoded."""
-        rows = decoded(self.encoded)
-        if not rows:
+        raster = decoded(self.encoded)
+        if raster is None:
             return []
-        columns = min(len(rows[0]), max(1, width - INDENT - 1))
-        cells = max(1, round(len(rows) * columns / len(rows[0]) / 2))
+        columns = min(raster.width, max(1, width - INDENT - 1))
+        cells = max(1, round(raster.height * columns / raster.width / 2))
         strips: list[Strip] = []
-        for cell in range(cells):
-            upper, lower = (rows[(2 * cell + half) * len(rows) // (2 * cells)] for half in (0, 1))
-            sampled = [column * len(upper) // columns for column in range(columns)]
-            segments = [Segment("▀", _style(upper[at], lower[at])) for at in sampled]
+        for row in half_blocks(raster, columns, 2 * cells):
+            segments = [Segment("▀", painter.base + _style(upper, lower)) for upper, lower in row]
             strip = Strip([Segment(" " * INDENT, painter.base), *segments]).simplify()
             strips.append(strip.crop_extend(0, width, painter.base))
         return strips
@@ -55,63 +47,19 @@ class PictureBlock:
 
 
 @lru_cache(maxsize=8)
-def decoded(encoded: str) -> tuple[tuple[Pixel, ...], ...]:
-    """Return the rows of a PNG with eight bits a channel, without interlacing; empty for anything else."""
+def decoded(encoded: str) -> Raster | None:
+    """Return the pixels of a small PNG; None for anything else."""
     try:
-        data = base64.b64decode(encoded, validate=True)
-        chunks = list(_chunks(data))
-        width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
-        channels = _CHANNELS.get(kind, 0)
-        if not channels or depth != 8 or interlaced or not (0 < width <= MAX_SIDE and 0 < height <= MAX_SIDE):
-            return ()
-        size = height * (1 + width * channels)
-        packed = b"".join(content for name, content in chunks if name == b"IDAT")
-        raw = zlib.decompressobj().decompress(packed, size)
-        return tuple(_rows(raw, width, channels)) if len(raw) == size else ()
-    except (binascii.Error, struct.error, zlib.error, IndexError, ValueError):
-        return ()
-
-
-def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    if not data.startswith(_SIGNATURE):
-        raise ValueError("not a PNG")
-    at = len(_SIGNATURE)
-    while at + 8 <= len(data):
-        length, name = struct.unpack(">I4s", data[at : at + 8])
-        yield name, data[at + 8 : at + 8 + length]
-        at += length + 12  # its checksum, too
-
-
-def _rows(raw: bytes, width: int, channels: int) -> Iterator[tuple[Pixel, ...]]:
-    """Undo the filter of each row (PNG, section 9)."""
-    stride = width * channels
-    above = bytearray(stride)
-    for start in range(0, len(raw), stride + 1):
-        kind, row = raw[start], bytearray(raw[start + 1 : start + 1 + stride])
-        for at in range(stride):
-            left = row[at - channels] if at >= channels else 0
-            corner = above[at - channels] if at >= channels else 0
-            match kind:
-                case 0:
-                    break
-                case 1:
-                    predicted = left
-                case 2:
-                    predicted = above[at]
-                case 3:
-                    predicted = (left + above[at]) // 2
-                case _:
-                    predicted = _paeth(left, above[at], corner)
-            row[at] = (row[at] + predicted) & 0xFF
-        yield tuple((row[at], row[at + 1], row[at + 2]) for at in range(0, stride, channels))
-        above = row
-
-
-def _paeth(left: int, above: int, corner: int) -> int:
-    estimate = left + above - corner
-    return min((left, above, corner), key=lambda each: abs(estimate - each))
+        raster = decode_png(base64.b64decode(encoded, validate=True), MAX_SIDE)
+    except (binascii.Error, ValueError):
+        return None
+    return raster
 
 
 @lru_cache(maxsize=4096)
-def _style(upper: Pixel, lower: Pixel) -> Style:
-    return Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower))
+def _style(upper: int, lower: int) -> Style:
+    return Style(color=_colour(upper), bgcolor=_colour(lower))
+
+
+def _colour(colour: int) -> Color | None:
+    return None if colour == CLEAR else Color.from_rgb(colour >> 16, colour >> 8 & 0xFF, colour & 0xFF)

@@ -23,7 +23,7 @@ KEYS = [
     b"\x1b[1;5A", b"\x1b[19~", b"\x1b[[A", b"\x1b[97;;97u", b"\x1b[27;5;13~", b"\x1b[Z", b"\xff",
 ]  # fmt: skip
 REPORTS = [
-    b"\x1b[<35;10;4M", b"\x1b[<0;1;1m", b"\x1b[M !!", b"\x1b[I", b"\x1b[O", b"\x1b[?62;22c", b"\x1b[?2026;2$y",
+    b"\x1b[<35;10;4M", b"\x1b[<0;1;1m", b"\x1b[M !!", b"\x1b[I", b"\x1b[O", b"\x1b[?62;4;22c", b"\x1b[?2026;2$y",
     b"\x1b[?1u", b"\x1b[48;24;80;480;640t", b"\x1b]11;rgb:0000/0000/0000\x1b\\", b"\x1bP>|foot(1.16)\x1b\\",
     PASTE_START + b"y\x1b[A\x1b[201\n" + PASTE_END,
 ]  # fmt: skip

@@ -133,12 +133,12 @@ def test_the_sixteen_colours_are_numbers_0_to_15() -> None:
 def test_device_attributes_and_status_are_answered_in_fixed_form() -> None:
     made = terminal(20, 5, "\x1b[2;4H\x1b[c\x1b[>c\x1b[=c\x1b[5n\x1b[6n\x1b[?6n\x1bZ\x1b[18t")
     assert made.replies == [
-        "\x1b[?62;22c",
+        "\x1b[?62;4;22c",
         "\x1b[>1;10;0c",
         "\x1b[0n",
         "\x1b[2;4R",
         "\x1b[?2;4;1R",
-        "\x1b[?62;22c",
+        "\x1b[?62;4;22c",
         "\x1b[8;5;20t",
     ]
 

@@ -39,7 +39,7 @@ def test_replies_and_events_come_in_the_feeding_thread_without_the_lock() -> Non
     engine.on_reply = note
     engine.on_event = note
     engine.feed(b"\x1b[5n\x1b[c\x1b]2;hi\x07")
-    assert heard == [(b"\x1b[0n\x1b[?62;22c", True), (osc.TitleSet("hi"), True)]
+    assert heard == [(b"\x1b[0n\x1b[?62;4;22c", True), (osc.TitleSet("hi"), True)]
 
 
 def test_a_flood_of_questions_and_bells_is_answered_in_measure() -> None:

@@ -255,7 +255,7 @@ async def test_answers_of_the_terminal_go_to_the_program() -> None:
         background = app.view.rich_style.bgcolor
         assert background is not None
         levels = "/".join(f"{level:02x}{level:02x}" for level in background.get_truecolor())
-        assert app.sent() == b"\x1b[?62;22c" + f"\x1b]11;rgb:{levels}\x1b\\".encode()
+        assert app.sent() == b"\x1b[?62;4;22c" + f"\x1b]11;rgb:{levels}\x1b\\".encode()
 
 
 async def test_title_bell_and_reports_become_messages_and_no_title_is_markup() -> None:

@@ -9,6 +9,7 @@ import zlib
 import pytest
 from rich.style import Style
 
+from ollm_tui.tui.pictures.raster import Raster
 from ollm_tui.tui.styled_text import RolePalette
 from ollm_tui.tui.values import CallEntry
 from ollm_tui.tui.widgets.block_painting import BlockPainter
@@ -46,7 +47,7 @@ def painter() -> BlockPainter:
 @pytest.mark.parametrize("channels", [3, 4])
 def test_a_picture_is_drawn_two_pixels_a_cell(channels: int) -> None:
     encoded = png(ROWS, channels)
-    assert decoded(encoded) == tuple(map(tuple, ROWS))
+    assert decoded(encoded) == Raster(8, 10, bytes(part for row in ROWS for pixel in row for part in (*pixel, 255)))
     strips = PictureBlock(encoded).paint(painter(), 40)
     assert [strip.cell_length for strip in strips] == [40] * 5
     assert [strip.text.rstrip() for strip in strips] == ["    " + "▀" * 8] * 5

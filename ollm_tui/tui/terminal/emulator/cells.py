@@ -104,6 +104,10 @@ BOLD, DIM, ITALIC, UNDERLINE, BLINK, REVERSE, HIDDEN, STRIKE, OVERLINE, DOUBLE_U
 PROTECTED = 1 << 10
 """DECSCA: selective erasing leaves the cell alone. No SGR sets or resets it, and nothing shows it."""
 
+PICTURE = 1 << 11
+"""The cell shows two pixels of a picture; the bits from `PICTURE_NUMBER` on are the picture's number, if it has one."""
+PICTURE_NUMBER = 12
+
 MEMO_LIMIT = 4096
 """Remembered `(style, parameters)` pairs; the memo is emptied beyond it, so hostile colours cannot grow it."""
 

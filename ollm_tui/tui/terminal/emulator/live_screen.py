@@ -11,6 +11,8 @@ from pyte import modes as mo
 from ollm_tui.tui.terminal.emulator import osc
 from ollm_tui.tui.terminal.emulator.cells import PROTECTED, STUB, CellStyle, canonical, sgr_of
 from ollm_tui.tui.terminal.emulator.colours import Colours
+from ollm_tui.tui.terminal.emulator.inline_pictures import InlinePictures, is_picture
+from ollm_tui.tui.terminal.emulator.picture_cells import CELL_HEIGHT, CELL_WIDTH
 from ollm_tui.tui.terminal.emulator.scrollback import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
 
@@ -110,6 +112,7 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "?h": ("set_mode", 16),
     "?l": ("reset_mode", 16),
     "?n": ("report_device_status", 1),
+    "?S": ("report_graphics", 1),
     "?u": ("report_keyboard", 0),
     "?$p": ("report_mode", 1),
 }
@@ -136,11 +139,13 @@ class LiveScreen(ModesScreen):
         self.colours = Colours()
         self.links = osc.LinkTable()
         self._titles: deque[str] = deque(maxlen=MAX_TITLES)
+        self.pictures = InlinePictures(self, self.write_process_input)
         super().__init__(columns, lines, scrollback_lines)
 
     def reset(self) -> None:
         """RIS: the state at power-up; the scrollback stays."""
         super().reset()
+        self.pictures.reset()
         self.colours.own.clear()
 
     # Reports
@@ -151,9 +156,9 @@ class LiveScreen(ModesScreen):
             self.on_reply(data)
 
     def report_device_attributes(self, mode: int = 0, **kwargs: bool) -> None:
-        """Answer DA1: a VT220 with colour."""
+        """Answer DA1: a VT220 with sixel and colour."""
         if mode == 0 and not kwargs.get("private"):
-            self.write_process_input("\x1b[?62;22c")
+            self.write_process_input("\x1b[?62;4;22c")
 
     def report_secondary_attributes(self, mode: int = 0) -> None:
         """Answer DA2."""
@@ -188,9 +193,18 @@ class LiveScreen(ModesScreen):
         if self.keyboard_protocol:
             self.write_process_input(f"\x1b[?{self.keyboard_flags}u")
 
+    def report_graphics(self, item: int = 0, private: bool = False) -> None:
+        """Answer XTSMGRAPHICS: sixel's colours (1) and largest size (2), whatever is to be set."""
+        sizes = {1: "256", 2: f"{CELL_WIDTH * self.columns};{CELL_HEIGHT * self.lines}"}
+        self.write_process_input(f"\x1b[?{item};0;{sizes[item]}S" if item in sizes else f"\x1b[?{item};1S")
+
     def window_operation(self, operation: int = 0, *_arguments: int) -> None:
-        """Run XTWINOPS: report the size (18), push or pop the title (22, 23)."""
-        if operation == 18:
+        """Run XTWINOPS: report sizes (14, 16, 18), push or pop the title (22, 23)."""
+        if operation == 14:
+            self.write_process_input(f"\x1b[4;{CELL_HEIGHT * self.lines};{CELL_WIDTH * self.columns}t")
+        elif operation == 16:
+            self.write_process_input(f"\x1b[6;{CELL_HEIGHT};{CELL_WIDTH}t")
+        elif operation == 18:
             self.write_process_input(f"\x1b[8;{self.lines};{self.columns}t")
         elif operation == 22:
             self._titles.append(self.title)
@@ -198,8 +212,10 @@ class LiveScreen(ModesScreen):
             self.set_title(self._titles.pop())
 
     def device_control(self, body: str) -> None:
-        """Answer DECRQSS, and XTGETTCAP with "not known"; ignore others."""
-        if body.startswith("+q"):
+        """Draw sixel, answer DECRQSS, and XTGETTCAP with "not known"; ignore others."""
+        if is_picture("DCS", body[:64]):
+            self.pictures.draw_sixel(body)
+        elif body.startswith("+q"):
             self.write_process_input("\x1bP0+r\x1b\\")
         elif body.startswith("$q"):
             setting = self._setting(body[2:])
@@ -267,6 +283,8 @@ class LiveScreen(ModesScreen):
                 row, x = self.rows[self.cursor.y], self.cursor.x
                 before = x - row.text[:x].count(STUB)
                 self._emit(osc.shell_mark(rest, self.scrolled + self.cursor.y, before, time.monotonic()))
+            case "1337":
+                self.pictures.take_file(rest)
             case _:
                 pass
 

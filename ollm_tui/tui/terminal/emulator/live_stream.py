@@ -13,6 +13,8 @@ from functools import lru_cache, partial
 from pyte import ByteStream, Screen
 
 from ollm_tui.tui.terminal.emulator.cells import NARROW, WIDE
+from ollm_tui.tui.terminal.emulator.inline_pictures import is_picture
+from ollm_tui.tui.terminal.emulator.kitty_graphics import MAX_PICTURE, TOO_LONG
 from ollm_tui.tui.terminal.emulator.live_screen import CONTROLS, ESCAPES, SEQUENCES, LiveScreen
 
 SLICE = 65_536
@@ -20,7 +22,8 @@ SLICE = 65_536
 MAX_CSI = 256
 """Characters of a control sequence; a longer one is ignored."""
 MAX_STRING = 262_144
-"""Characters of an OSC that are kept; a longer one is ignored. Other strings keep `MAX_CONTROL_STRING`."""
+"""Characters of an OSC that are kept; a longer one is ignored. Other strings keep `MAX_CONTROL_STRING`, and those that
+carry a picture `MAX_PICTURE`."""
 MAX_CONTROL_STRING = 4_096
 
 _TOKEN = re.compile(
@@ -64,6 +67,7 @@ class LiveStream(ByteStream):
         self._string: str | None = None
         self.string_parts: list[str] = []
         self._string_size = 0
+        self._string_limit = 0
         self._skipping_csi = False
         self._no_block_before = 0
         self._controls: dict[str, Callable[[], None]] = {key: getattr(screen, name) for key, name in CONTROLS.items()}
@@ -157,6 +161,7 @@ class LiveStream(ByteStream):
             self._string = _STRING_KINDS[final]
             self.string_parts.clear()
             self._string_size = 0
+            self._string_limit = MAX_STRING if self._string == "OSC" else MAX_CONTROL_STRING
             return text, self._resume_string(text, position)
         if intermediates in ("(", ")"):
             self._screen.define_charset(final, intermediates)
@@ -235,25 +240,35 @@ class LiveStream(ByteStream):
             return len(text)
         self._collect(text[start : end.start()])
         finished = end[0] == "\x07" or text[end.start() : end.start() + 2] == "\x1b\\"
-        self._finish_string(complete=finished)
+        self._finish_string(complete=finished, cancelled=end[0] in "\x18\x1a")
         if end[0] == "\x1b":
             return position + 1 if finished else end.start()
         return position
 
     def _collect(self, piece: str) -> None:
-        limit = MAX_STRING if self._string == "OSC" else MAX_CONTROL_STRING
+        before = self._string_size
         self._string_size += len(piece)
-        if self._string_size <= limit:
+        if before <= self._string_limit < self._string_size and self._begins_picture(piece):
+            self._string_limit = MAX_PICTURE
+        if self._string_size <= self._string_limit:
             self.string_parts.append(piece)
         else:
             self.string_parts.clear()
 
-    def _finish_string(self, *, complete: bool) -> None:
+    def _begins_picture(self, piece: str) -> bool:
+        head = "".join([*self.string_parts, piece[:64]])[:64]
+        return is_picture(self._string or "", head)
+
+    def _finish_string(self, *, complete: bool, cancelled: bool) -> None:
         kind, self._string = self._string, None
         body = "".join(self.string_parts)
         self.string_parts.clear()
-        limit = MAX_STRING if kind == "OSC" else MAX_CONTROL_STRING
-        if not complete or self._string_size > limit:
+        too_long = self._string_size > self._string_limit
+        if too_long or not complete:
+            if too_long and self._string_limit == MAX_PICTURE:
+                self._screen.pictures.refuse(TOO_LONG)
+            elif not cancelled and is_picture(kind or "", body[:64]):
+                self._screen.pictures.refuse("cut short")
             return
         if kind == "OSC":
             self._screen.operating_system_command(body)
@@ -261,6 +276,8 @@ class LiveStream(ByteStream):
             self._screen.device_control(body)
         elif kind == "TITLE":
             self._screen.set_title(body)
+        elif kind == "APC" and is_picture(kind, body):
+            self._screen.pictures.run_command(body)
 
 
 def _to_7_bit(match: re.Match[str]) -> str:

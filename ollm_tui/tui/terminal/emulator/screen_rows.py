@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PROTECTED, STUB, CellStyle
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PICTURE, PROTECTED, STUB, CellStyle
 
 Span = tuple[int, CellStyle]
 """`(end, style)`: the style of the columns from the previous span's end up to `end`."""
@@ -116,7 +116,7 @@ class ScreenRow:
             have = len(self.text)
             if start >= have:
                 return
-            if end >= have:
+            if end >= have or end >= columns:  # a picture's line may be longer than a screen that became narrower
                 self.truncate(start)
                 return
         if end > start:
@@ -247,9 +247,9 @@ def reflow(rows: list[ScreenRow], position: Position, columns: int) -> tuple[lis
 
 
 def split_row(row: ScreenRow, columns: int) -> list[ScreenRow]:
-    """Wrap a line into rows of at most `columns`; the row itself if it fits."""
+    """Wrap a line into rows of at most `columns`; the row itself if it fits, or is of a picture."""
     text = row.text
-    if len(text) <= columns:
+    if len(text) <= columns or any(style.flags & PICTURE for _, style in row.runs()):
         return [row]
     styles = row.expand_styles() if row.styles is not None or row.spans is not None else None
     parts: list[ScreenRow] = []
