@@ -102,6 +102,15 @@ async def test_a_terminal_that_goes_away_leaves_the_focus_to_the_prompt_and_not_
 # The prefix
 
 PREFIX = "ctrl+right_square_bracket"
+PREFIX_KEYS = "z Zoom  n p 1-9 Tab  + - Rows  [ Read  s Shell  c New  x Close  ] F8 Send"
+
+
+async def test_the_keys_of_the_prefix_fit_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ollm_tui.tui.panes.terminal_prefix.PREFIX_SECONDS", 60.0)
+    async with stage(size=(80, 24)) as here:
+        await terminal_of(here, SHELL)
+        await here.burst(PREFIX)
+        assert f"^] {PREFIX_KEYS}" in here.text
 
 
 async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_terminal(
@@ -112,8 +121,7 @@ async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_ter
         view = await terminal_of(here, SHELL, agents_command())
         term, rows = here.app.dashboard.term, view.engine.screen.lines
         await here.burst(PREFIX)
-        keys = "z Zoom  n Next  p Before  + Taller  - Lower  [ Read  s Shell  c New  x Close  1 to 9 Tab  ] Send"
-        assert f"^] {keys}  F8 Send F8" in here.text
+        assert f"^] {PREFIX_KEYS}" in here.text
         await here.burst("z", "a")
         assert here.app.dashboard.arrangement.zoomed is Pane.TERM
         await here.burst(PREFIX, "n", "b", PREFIX, "p", "c")
@@ -122,7 +130,7 @@ async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_ter
         assert term.view is not None and term.view.engine.screen.lines == rows + 4
         await here.burst(PREFIX, "s", "e")
         assert (typed_into(here, "c1"), typed_into(here, "s1")) == (b"ac\x1d\x1d\x1b[19~d", b"be")
-        assert "Zoom  n Next" not in here.text
+        assert PREFIX_KEYS not in here.text
         await here.burst(PREFIX, "[", "x")
         assert "READING" in here.text
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import events
 from textual._keyboard_protocol import MODIFIER_FUNCTIONAL_KEYS
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
@@ -19,6 +19,9 @@ from ollm_tui.tui.widgets.text_box import OneRow
 
 PREFIX_SECONDS = 1.0
 """How long the next key is waited for; without one the terminal is left."""
+
+TAB_ID = "prefix.tab"
+"""Of the keys that bring a tab to the front by its place."""
 
 
 class PrefixAction(StrEnum):
@@ -47,17 +50,17 @@ class TerminalPrefix(OneRow, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         _row("z", PrefixAction.ZOOM, "Zoom", "Give the terminal the whole screen, or end that"),
-        _row("n", PrefixAction.NEXT, "Next", "Next terminal"),
-        _row("p", PrefixAction.PREVIOUS, "Before", "Terminal before"),
-        _row("plus", PrefixAction.TALLER, "Taller", "Give the terminal more rows; may be repeated"),
-        _row("minus", PrefixAction.LOWER, "Lower", "Give the terminal fewer rows; may be repeated"),
+        _row("n", PrefixAction.NEXT, "Tab", "Next terminal"),
+        _row("p", PrefixAction.PREVIOUS, "Tab", "Terminal before"),
+        ("1,2,3,4,5,6,7,8,9", "choose_tab", "Tab", TAB_ID, "Terminal by its place in the line of tabs"),
+        _row("plus", PrefixAction.TALLER, "Rows", "Give the terminal more rows; may be repeated"),
+        _row("minus", PrefixAction.LOWER, "Rows", "Give the terminal fewer rows; may be repeated"),
         _row("left_square_bracket", PrefixAction.READ, "Read", "Scroll, search and select with keys"),
         _row("s", PrefixAction.SHELL, "Shell", "Your shell, started again if it has ended"),
         _row("c", PrefixAction.NEW_SHELL, "New", "Open a further shell of yours"),
         _row("x,ampersand", PrefixAction.CLOSE_SHELL, "Close", "Close the shell in front; asks if it is busy"),
-        ("1,2,3,4,5,6,7,8,9", "choose_tab", "to 9 Tab", "prefix.tab", "Terminal by its place in the line of tabs"),
         _row("right_square_bracket,ctrl+right_square_bracket", PrefixAction.SEND_PREFIX, "Send", "Send ctrl+] itself"),
-        _row("f8", PrefixAction.SEND_REVIEW, "Send F8", "Send F8 to the program"),
+        _row("f8", PrefixAction.SEND_REVIEW, "Send", "Send F8 to the program"),
         show=False,
     )
 
@@ -116,7 +119,10 @@ class TerminalPrefix(OneRow, can_focus=True):
     async def _on_key(self, event: events.Key) -> None:
         """Leave at a key that nobody knows; it does nothing, not even in the prompt."""
         self._pressed = event.key
-        if event.key in self._own_keys() or event.key in ("escape", *MODIFIER_FUNCTIONAL_KEYS):
+        if event.key in (binding.key for binding in self._own_keys()) or event.key in (
+            "escape",
+            *MODIFIER_FUNCTIONAL_KEYS,
+        ):
             return
         event.stop()
         event.prevent_default()
@@ -124,14 +130,9 @@ class TerminalPrefix(OneRow, can_focus=True):
         self.notify(f"^] knows no {visible(name)}: the key went to nobody.", markup=False)
         self._end()
 
-    def _own_keys(self) -> dict[str, tuple[str, str]]:
-        """Return key, shown name and what it does of the menu's keys, as they are set."""
-        active = self.screen.active_bindings.values()
-        return {
-            bound.binding.key: (display_key(app_of(self).get_key_display(bound.binding)), bound.binding.description)
-            for bound in active
-            if bound.node is self
-        }
+    def _own_keys(self) -> list[Binding]:
+        """Return the menu's keys, as they are set."""
+        return [bound.binding for bound in self.screen.active_bindings.values() if bound.node is self]
 
     def action_choose(self, action: str) -> None:
         """Do what the key stands for; sizes may be changed by several keys in a row."""
@@ -142,17 +143,25 @@ class TerminalPrefix(OneRow, can_focus=True):
 
     def action_choose_tab(self) -> None:
         """Bring a tab to the front: the first key that is set for this stands for the first."""
-        bound = self.screen.active_bindings.values()
-        keys = [one.binding.key for one in bound if one.node is self and one.binding.id == "prefix.tab"]
+        keys = [binding.key for binding in self._own_keys() if binding.id == TAB_ID]
         if self._pressed in keys:
             self.post_message(self.TabChosen(keys.index(self._pressed) + 1))
 
     def row(self, width: int) -> StyledLine:
-        """Return the keys and what they do."""
+        """Return the keys and what they do; those of one word stand together, so that 80 columns hold them all."""
         parts: list[str | tuple[str, TextRole]] = [("^] ", TextRole.STRONG)]
-        known: set[str] = set()
-        for shown, words in self._own_keys().values():
-            if words not in known:
-                known.add(words)
-                parts += [(shown, TextRole.ACCENT), f" {words}  "]
+        for words, shown in self._keys_by_word().items():
+            parts += [(" ".join(shown), TextRole.ACCENT), f" {words}  "]
         return line(*parts).cut(width)
+
+    def _keys_by_word(self) -> dict[str, list[str]]:
+        """Return the keys to show for each word: the first of an action, of the tabs' first and last."""
+        by_id: dict[str, list[Binding]] = {}
+        for binding in self._own_keys():
+            by_id.setdefault(binding.id or binding.action, []).append(binding)
+        by_word: dict[str, list[str]] = {}
+        for bindings in by_id.values():
+            shown = [display_key(app_of(self).get_key_display(binding)) for binding in bindings]
+            is_range = bindings[0].id == TAB_ID and len(shown) > 1
+            by_word.setdefault(bindings[0].description, []).append(f"{shown[0]}-{shown[-1]}" if is_range else shown[0])
+        return by_word
