@@ -429,6 +429,42 @@ def test_the_terminal_is_searched_while_its_program_waits(camera: Camera, size: 
 
 
 @BOTH
+def test_a_link_in_the_terminal_is_underlined_under_the_mouse_and_named_while_reading(
+    camera: Camera, size: Size
+) -> None:
+    async def play(here: Stage) -> None:
+        served = b"INFO serving on \x1b[36mhttp://127.0.0.1:8000/docs\x1b[0m, ctrl+c ends it\r\n"
+        view = await terminal_of(here, SHELL, agents_command(), output=b"$ make serve\r\n" + served)
+        if size == NARROW:
+            await here.pilot.hover(view, offset=(view.gutter.left + 20, view.gutter.top + 1))
+        else:
+            await here.press("ctrl+right_square_bracket", "f5", "up", *["right"] * 20)
+        await wait_until(here.pilot, lambda: view.links.link is not None)
+
+    same = camera.take(size, play)
+    assert camera.shows("INFO serving on http://127.0.0.1:8000/docs, ctrl+c ends it")
+    if size == WIDE:
+        assert camera.shows("READING", "Enter opens", "p prompt")
+    assert same
+
+
+@BOTH
+def test_a_link_in_the_conversation_is_marked_by_its_key(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        answer = "The flag is described at https://docs.python.org/3/library/json.html#json.dump, with others."
+        await here.post(said(ASKED, AnswerEntry("a1", "qwen3-coder:30b", answer, time="10:41")))
+        transcript = here.app.dashboard.chat.transcript
+        transcript.focus()
+        await wait_until(here.pilot, lambda: transcript.has_focus)
+        await here.press("l")
+        await wait_until(here.pilot, lambda: transcript.pointed_link is not None)
+
+    same = camera.take(size, play)
+    assert camera.shows("https://docs.python.org/3/library/json.html#json.dump")
+    assert same
+
+
+@BOTH
 def test_of_several_shells_a_busy_one_is_closed_after_a_question(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
         further = CommandStatus("s2", "/bin/bash", kind=CommandKind.PERSON)
