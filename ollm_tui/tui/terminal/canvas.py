@@ -257,6 +257,8 @@ class TerminalCanvas(Widget):
             return
         changed = self.frame.update(self.view_state())
         self._last_frame = time.monotonic()
+        if self.frame.late:
+            self.schedule_frame()
         if len(changed) == len(self.frame.strips):
             self.refresh()
         elif changed:

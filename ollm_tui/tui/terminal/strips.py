@@ -73,6 +73,8 @@ class StripPainter:
         """Colours that the program set in place of the palette's."""
         self._clusters = clusters
         self._uri = uri
+        self.segments_made = 0
+        """What drawing costs goes by these: pictures have one a cell."""
         self._rich: dict[CellStyle, RichStyle] = {}
 
     def screen_strip(self, row: ScreenRow) -> Strip:
@@ -91,7 +93,9 @@ class StripPainter:
             segments = _restyled_cells(segments, overlay.cursor, overlay.cursor_style)
         for mark in overlay.marks:
             segments = _restyled_characters(list(segments), mark)
-        return Strip(list(segments), self.columns)
+        made = list(segments)
+        self.segments_made += len(made)
+        return Strip(made, self.columns)
 
     def text(self, row: ScreenRow | str) -> str:
         """Return a line's characters as drawn, without trailing blanks."""

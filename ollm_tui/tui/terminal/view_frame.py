@@ -19,6 +19,9 @@ from ollm_tui.tui.terminal.text_search import NO_MATCHES, TextMatch, TextMatches
 SYNC_SECONDS = 0.15
 """How long a program may hold back a frame (mode 2026)."""
 
+MAX_SEGMENTS = 500
+"""Segments made in a frame, a few milliseconds of work; lines beyond them come with the next one."""
+
 MAX_ROWS = 40
 """Rows of a wrapped line, before and after the one that is pointed at, in which its link is looked for."""
 
@@ -81,6 +84,8 @@ class ViewFrame:
         """Whether lines stay in place even at the bottom: somebody reads."""
         self._painter: StripPainter | None = None
         self._scrolled = 0
+        self.late: list[int] = []
+        """Lines that are drawn first in the next frame: this one had enough to do."""
         self._cursor: tuple[int, int] | None = None
         self._found: dict[int, list[tuple[int, int, TextMatch]]] = {}
         """The matches in sight, by line."""
@@ -124,7 +129,13 @@ class ViewFrame:
             if before != self._cursor:
                 dirty.update(cell[0] for cell in (before, self._cursor) if cell and cell[0] < screen.lines)
             changed: set[int] = set()
-            for y in dirty:
+            order = dict.fromkeys((*self.late, *sorted(dirty)))
+            self.late = []
+            enough = painter.segments_made + MAX_SEGMENTS
+            for y in order:
+                if painter.segments_made > enough:
+                    self.late.append(y)
+                    continue
                 strip = self._line(painter, y)
                 if strip is not self.strips[y]:
                     self.strips[y] = strip
@@ -246,6 +257,7 @@ class ViewFrame:
             return
         self._keep_position()
         screen.dirty.clear()
+        self.late.clear()
         self._cursor = self._cursor_cell()
         top = screen.scrolled - self.back
         self._found = self.state.matches.in_lines(top, top + screen.lines - 1)

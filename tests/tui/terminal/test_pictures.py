@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import tracemalloc
 import zlib
@@ -14,8 +15,10 @@ from ollm_tui.tui.terminal.emulator.cells import RGB
 from ollm_tui.tui.terminal.emulator.kitty_graphics import MAX_PICTURE, MAX_STORED
 from ollm_tui.tui.terminal.emulator.picture_cells import MAX_CELLS
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.view_frame import MAX_SEGMENTS, ViewFrame, ViewState
 from tests.tui.terminal.pictures import BLUE, GREEN, RED, Pixel, bytes_of, iterm, kitty, png, png_of, sixel, squares
 from tests.tui.terminal.screens import Terminal, everything, terminal
+from tests.tui.terminal.test_strips import PALETTE
 
 PICTURE = squares(6, 4)
 """Six cells in two lines: red above blue, blue above red, and so on."""
@@ -300,3 +303,18 @@ def test_a_file_may_come_in_parts() -> None:
         made.feed(b"\x1b]1337;FilePart=" + part + b"\x07")
     assert made.lines[0] == ""
     assert made.feed("\x1b]1337;FileEnd\x07").lines[0] == "▀" * 6
+
+
+def test_a_picture_of_many_colours_is_painted_in_several_frames_whatever_is_drawn_meanwhile() -> None:
+    engine = TerminalEngine(60, 30)
+    frame = ViewFrame(engine)
+    frame.repaint(PALETTE, ViewState())
+    picture = kitty("a=T,f=24,s=60,v=60,c=60,r=30,C=1", random.Random(5).randbytes(3 * 60 * 60))
+    engine.feed(picture)
+    painted: set[int] = set()
+    for _ in range(30 * 60 // MAX_SEGMENTS + 1):
+        changed = frame.update(ViewState())
+        assert 0 < len(changed) * 60 <= MAX_SEGMENTS + 2 * 60
+        painted |= changed
+        engine.feed(picture)  # of a film the next picture
+    assert painted == set(range(30))
