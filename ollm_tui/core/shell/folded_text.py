@@ -29,7 +29,8 @@ _LINE_STRING_END = re.compile(r"\x07|\x1b\\|\x9c|\x18|\x1a|(?=\n)")
 """Titles, links and the like have no newlines: one that was never closed must not swallow the rest of the output."""
 
 _DEVICE_STRING_END = re.compile(r"\x07|\x1b\\|\x9c|\x18|\x1a")
-_MAX_DEVICE_STRING = 1_000_000
+_MAX_DEVICE_STRING = 8_000_000
+"""As large a picture as the terminal draws (sixel, kitty's, iTerm2's): nothing of it is text for the model."""
 _HARMLESS = bytes(byte for byte in range(256) if byte in b"\t\r\n" or (byte >= 32 and byte not in (0x7F, 0xC2)))
 """Bytes that are no control character and, in UTF-8, begin none."""
 

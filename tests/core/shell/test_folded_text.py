@@ -152,7 +152,21 @@ def test_a_full_screen_program_leaves_what_stood_before_it() -> None:
 def test_a_sequence_that_never_ends_does_not_swallow_the_rest() -> None:
     assert fold(b"\x1b]0;no end\nrest\n").endswith("rest\n")
     assert fold(b"\x1b[" + b"1;" * 5000 + b"\nrest\n").endswith("rest\n")
-    assert fold(b"\x1bP" + b"x" * 2_000_000 + b"\nrest\n").endswith("rest\n")
+    assert fold(b"\x1bP" + b"x" * 9_000_000 + b"\nrest\n").endswith("rest\n")
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("\x1bPq", "\x1b\\"), ("\x1b_Ga=T;", "\x1b\\"), ("\x1b]1337;File=:", "\x07")]
+)
+def test_nothing_of_a_large_picture_is_text(start: str, end: str) -> None:
+    pieces: list[str] = []
+    folded = FoldedText(pieces.append)
+    folded.feed(b"before\n" + start.encode())
+    for _ in range(700):
+        folded.feed(b"A" * 4_096)
+    folded.feed(end.encode() + b"after\n")
+    folded.finish()
+    assert "".join(pieces) == "before\nafter\n"
 
 
 def test_memory_is_bounded_for_a_line_without_end() -> None:
