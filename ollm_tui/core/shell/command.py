@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import termios
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -21,7 +21,7 @@ from ollm_tui.core.shell.command_loop import CommandLoop
 from ollm_tui.core.shell.detached_jobs import start_job_host
 from ollm_tui.core.shell.output_log import OutputLog
 from ollm_tui.core.shell.process_tree import ProcessTree
-from ollm_tui.core.shell.pty_process import COLUMNS, LINES, ChildProcess, StartError
+from ollm_tui.core.shell.pty_process import COLUMNS, LINES, ChildProcess, StartError, set_window_size
 from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, ProcessName, TimeLimits
 from ollm_tui.core.shell.termination import GRACE, Termination
 from ollm_tui.core.shell.user_input import CommandState, OnStatus, TerminalInput
@@ -107,8 +107,8 @@ class RunningCommand(CommandState):
         """Tell its terminal the size of the view."""
         with self.lock:
             if self._child is not None and self._wake_write >= 0 and self._child.terminal is not None:
-                with suppress(OSError, termios.error):
-                    termios.tcsetwinsize(self._child.end, (lines, columns))
+                with suppress(OSError, struct.error):
+                    set_window_size(self._child.end, columns, lines)
                     self.size = (columns, lines)
 
     def end(self, ending: CommandEnding = CommandEnding.KILLED) -> None:

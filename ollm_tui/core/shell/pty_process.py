@@ -7,10 +7,12 @@ however large this process is, and can not deadlock in a process with threads.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pty
 import pwd
 import resource
+import struct
 import subprocess
 import termios
 from abc import ABC, abstractmethod
@@ -23,6 +25,9 @@ from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMiss
 
 COLUMNS, LINES = 120, 40
 """Size of the terminals that commands are given before anybody looks at them."""
+
+CELL_WIDTH, CELL_HEIGHT = 10, 20
+"""Pixels of a cell, as programs are told that draw pictures."""
 
 BASH = "/bin/bash"
 
@@ -192,12 +197,18 @@ def _caged(cage: Cage, argv: Sequence[str], environment: Mapping[str, str]) -> S
         raise StartError(f"The cage cannot be made: {error}. The command was not started.") from None
 
 
+def set_window_size(terminal: int, columns: int, lines: int) -> None:
+    """Set a terminal's size in cells, and in pixels, which `termios.tcsetwinsize` leaves at none. Raises OSError."""
+    size = struct.pack("HHHH", lines, columns, CELL_WIDTH * columns, CELL_HEIGHT * lines)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
+
+
 def _open_terminal() -> tuple[int, int, str]:
     """Both ends and the name of a new terminal. Raises OSError."""
     master, slave = pty.openpty()
     try:
         # Before anything runs: a program may ask for the size at once.
-        termios.tcsetwinsize(slave, (LINES, COLUMNS))
+        set_window_size(slave, COLUMNS, LINES)
         return master, slave, os.ttyname(slave)
     except BaseException:
         os.close(master)

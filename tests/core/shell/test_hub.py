@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -180,6 +181,21 @@ async def test_a_resize_reaches_the_program(bench: Bench) -> None:
     live.end()
     await awaitable_of(live.done)
     bench.hub.find("c1").resize(80, 24)
+
+
+async def test_a_program_is_told_the_pixels_of_its_terminal_too(bench: Bench) -> None:
+    """Programs that draw pictures give up where there are none."""
+    ask = "import fcntl, struct, termios; print(*struct.unpack('4H', fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))))"
+    line = (
+        f'ask() {{ {sys.executable} -c "{ask}"; }}; ask; until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; ask'
+    )
+    live = await bench.hub.start(CommandRequest(line, bench.root, attended=True))
+    screen = Screen()
+    bench.hub.find("c1").output.attach(screen)
+    await until(lambda: b"40 120 1200 800" in screen.data)
+    bench.hub.find("c1").resize(77, 33)
+    await awaitable_of(live.done)
+    assert b"33 77 770 660" in screen.data
 
 
 async def test_what_takes_no_input_says_so(bench: Bench) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from ollm_tui.core.shell.pty_process import CELL_HEIGHT, CELL_WIDTH
 from ollm_tui.tui.pictures.png import SIGNATURE, decode_png
 from ollm_tui.tui.pictures.raster import PictureError, Raster
 from ollm_tui.tui.pictures.sixel import decode_sixel, is_sixel
@@ -21,8 +22,6 @@ from ollm_tui.tui.terminal.emulator.kitty_graphics import (
     Transmission,
 )
 from ollm_tui.tui.terminal.emulator.picture_cells import (
-    CELL_HEIGHT,
-    CELL_WIDTH,
     CellSize,
     PlacedPictures,
     picture_rows,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ollm_tui.core.shell.pty_process import CELL_WIDTH
 from ollm_tui.tui.pictures.raster import CLEAR, Raster, half_blocks
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PICTURE, PICTURE_NUMBER, RGB, CellStyle
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
-CELL_WIDTH, CELL_HEIGHT = 10, 20
-"""Pixels of a cell, as programs are told; half a cell is a square."""
 MAX_LINES = 500
 """Lines of a picture; a taller one is drawn smaller."""
 MAX_CELLS = 80_000
