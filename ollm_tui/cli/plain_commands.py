@@ -30,7 +30,7 @@ from ollm_tui.tui.controllers.undo_controller import UndoController
 from ollm_tui.tui.protocol import command_intents, intents, undo, updates
 from ollm_tui.tui.protocol.models import ListModels
 from ollm_tui.tui.protocol.policy import JudgeCall, PolicyIntent
-from ollm_tui.tui.session_commands import MODES
+from ollm_tui.tui.screen_commands import MODES
 from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands, message_command
 from ollm_tui.tui.values import MemoryQuery, SessionRow
 
@@ -85,12 +85,8 @@ class PlainCommands:
 
     async def run(self, text: str) -> bool:
         """Carry out `/name words`; False for what is a message, as `/etc/hosts` may well begin one."""
-        name = text[1:].partition(" ")[0]
-        if not text.startswith("/") or not name or "/" in name or self._table.is_message(text):
-            return False
         try:
-            if await self._table.run(text) is not None:
-                self._tell(f"There is no /{visible(name)}. /help lists what there is.")
+            return text.startswith("/") and await self._table.take(text, self._tell)
         except Exception as error:  # a bug of ours ends the command, not the conversation
             log.exception("a command failed")
             self._tell(f"Error: {unexpected(error)}")

@@ -147,5 +147,5 @@ def _model_lines(rows: Sequence[ModelRow]) -> Iterator[str]:
         yield "No model server answers. Start one, such as `ollama serve`, then type /connect."
         return
     for row in rows:
-        yield f"{visible(row.name)}, {visible(row.beside)}, at {visible(row.server)}{', in use' if row.current else ''}"
+        yield f"{visible(row.name)}, {visible(row.facts)}, at {visible(row.server)}{', in use' if row.current else ''}"
     yield "Type /model and a name to take one."

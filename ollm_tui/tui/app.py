@@ -123,6 +123,9 @@ class DashboardApp(App[int]):
 
     # -- the backend -------------------------------------------------------------------------------------------------
 
+    def _tell(self, words: str) -> None:
+        self.notify(words, markup=False)
+
     def _backend_started(self) -> None:
         self.set_timer(COLLECT_AFTER_SECONDS, end_start)
         remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
@@ -166,7 +169,7 @@ class DashboardApp(App[int]):
             case SendMessage(text) if text.startswith("!"):
                 self.dashboard.show_terminal()
                 self.dashboard.term.type_into_shell(text[1:].strip())
-            case SendMessage(text) if text.startswith("/") and await self.commands.take(text, self):
+            case SendMessage(text) if text.startswith("/") and await self.commands.take(text, self._tell):
                 pass
             case RetryTurn() if self.holder.failed:
                 self.holder.start()

@@ -22,8 +22,6 @@ from ollm_tui.tui.protocol.intents import (
 )
 
 if TYPE_CHECKING:
-    from textual.app import App
-
     from ollm_tui.agent.prompt_files import PromptFile
 
 Words = Callable[[], Iterable[str]]
@@ -66,11 +64,6 @@ class SlashCommands:
         own = {name: command for name, command in self._commands.items() if not command.is_message}
         self._commands = {**{command.name: command for command in offered}, **own}
 
-    def is_message(self, text: str) -> bool:
-        """Return whether a text begins with a command that is sent as it was typed."""
-        command = self._commands.get(text[1:].partition(" ")[0])
-        return command is not None and command.is_message
-
     def help_lines(self) -> Iterator[str]:
         """Yield a line for each command: `/mode ask|plan   what it does`."""
         heads = [f"/{command.name} {command.argument}".rstrip() for command in self]
@@ -78,14 +71,18 @@ class SlashCommands:
         for head, command in zip(heads, self, strict=True):
             yield f"{head:<{width}}   {command.summary}"
 
-    async def take(self, text: str, app: App[int]) -> bool:
-        """Run `/name words`; False for what is none: `/etc/hosts` may well begin a message."""
+    async def take(self, text: str, tell: Callable[[str], object]) -> bool:
+        """Run `/name words`, or `tell` that there is none.
+
+        Returns:
+            False for what is to be sent: a command that is a text, and `/etc/hosts`, which may well begin a message.
+        """
         name, _, rest = text[1:].partition(" ")
         command = self._commands.get(name)
         if command is None:
             if "/" in name or not name:
                 return False
-            app.notify(f"There is no /{visible(name)}. /help lists what there is.", markup=False)
+            tell(f"There is no /{visible(name)}. /help lists what there is.")
         elif command.is_message:
             return False
         elif isawaitable(done := command.run(rest.strip())):

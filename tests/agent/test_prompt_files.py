@@ -120,11 +120,12 @@ def test_a_small_window_lists_few_skills(tmp_path: Path) -> None:
     assert catalogue(skills, 10, 5) == ""
 
 
-def test_no_file_takes_a_name_of_the_program(tmp_path: Path) -> None:
+async def test_no_file_takes_a_name_of_the_program() -> None:
     ran: list[str] = []
     table = SlashCommands(SlashCommand("undo", "own", ran.append))
     table.offer_messages([SlashCommand("undo", "theirs", ran.append, is_message=True)])
-    assert not table.is_message("/undo") and "undo" in RESERVED
+    assert await table.take("/undo all", ran.append) and ran == ["all"]
+    assert "undo" in RESERVED
 
 
 # -- in a conversation -------------------------------------------------------------------------------------------------

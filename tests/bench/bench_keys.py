@@ -96,7 +96,9 @@ def keys(folder: Path) -> bool:
         shown.wait_for(b"word1 ")
         shown.settle(1.0)
         streaming = shown.echoes()
-    with dashboard(folder, "--provider", "offline") as shown:
+    other = folder / "flood"  # a folder has the draft that was left in it
+    other.mkdir()
+    with dashboard(other, "--provider", "offline") as shown:
         shown.wait_for(b"IDLE")
         shown.settle(3.0)
         empty = shown.echoes()

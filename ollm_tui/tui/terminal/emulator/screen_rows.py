@@ -238,7 +238,7 @@ def reflow(rows: list[ScreenRow], position: Position, columns: int) -> tuple[lis
         line = rows[start:end]
         first = len(result)
         joined, offsets = join_rows(line)
-        result.extend(split_row(joined, columns))
+        result.extend(wrap_again(joined, columns))
         if start <= position[0] < end:
             offset = offsets[position[0] - start] + position[1]
             new_position = _position_of(offset, result, first)
@@ -246,10 +246,16 @@ def reflow(rows: list[ScreenRow], position: Position, columns: int) -> tuple[lis
     return result, new_position
 
 
+def wrap_again(row: ScreenRow, columns: int) -> list[ScreenRow]:
+    """Wrap a line for another width; one with a picture stays whole."""
+    is_picture = len(row.text) > columns and any(style.flags & PICTURE for _, style in row.runs())
+    return [row] if is_picture else split_row(row, columns)
+
+
 def split_row(row: ScreenRow, columns: int) -> list[ScreenRow]:
-    """Wrap a line into rows of at most `columns`; the row itself if it fits, or is of a picture."""
+    """Wrap a line into rows of at most `columns`; the row itself if it fits."""
     text = row.text
-    if len(text) <= columns or any(style.flags & PICTURE for _, style in row.runs()):
+    if len(text) <= columns:
         return [row]
     styles = row.expand_styles() if row.styles is not None or row.spans is not None else None
     parts: list[ScreenRow] = []

@@ -9,7 +9,7 @@ from pyte import modes as mo
 from pyte.screens import Char, Cursor, Screen, StaticDefaultDict
 
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, STUB, CellStyle, ClusterTable, as_char
-from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow, join_rows, reflow, split_row
+from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow, join_rows, reflow, wrap_again
 
 SCROLLBACK_LINES = 10_000
 MAX_SIDE = 2_000
@@ -194,7 +194,7 @@ class Grid(Screen):
         elif cursor_row == len(rows) - 1:
             while self.history:
                 line = self._pop_scrollback_line()
-                back = split_row(join_rows(line)[0], self.columns)
+                back = wrap_again(join_rows(line)[0], self.columns)
                 if len(rows) + len(back) > lines:
                     self.add_to_scrollback([row.compact() for row in line])
                     break
