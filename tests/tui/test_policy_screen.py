@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -43,6 +44,23 @@ def workspace(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "a.txt").write_text("one\n")
     return folder
+
+
+EditBy = Callable[[str], None]
+
+
+@pytest.fixture
+def edit_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EditBy:
+    """Let the person's editor be a script; what it was given stands in `vi.said`."""
+
+    def set_up(script: str) -> None:
+        editor = tmp_path / "vi"
+        editor.write_text(script)
+        editor.chmod(0o755)
+        monkeypatch.setenv("VISUAL", str(editor))
+        monkeypatch.setattr(App, "suspend", lambda self: nullcontext())  # a pilot's screen cannot be lent
+
+    return set_up
 
 
 async def opened(here: DashboardHarness) -> PolicyScreen:
@@ -169,14 +187,10 @@ async def test_the_sessions_approvals_are_taken_back_too(workspace: Path) -> Non
 
 
 async def test_what_a_file_says_of_the_sandbox_counts_for_the_next_call(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, tmp_path: Path, edit_by: EditBy
 ) -> None:
     # An engine of another system: it never works here, so that every machine shows the same.
-    editor = tmp_path / "vi"
-    editor.write_text('#!/bin/sh\nprintf "[policy.sandbox]\\nmode = \\"sandbox-exec\\"\\n" >> "$2"\n')
-    editor.chmod(0o755)
-    monkeypatch.setenv("VISUAL", str(editor))
-    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
+    edit_by('#!/bin/sh\nprintf "[policy.sandbox]\\nmode = \\"sandbox-exec\\"\\n" >> "$2"\n')
     async with open_dashboard(workspace, [tool_call("shell", command="make test all"), {"text": "Done."}]) as here:
         screen = await opened(here)
         await here.press("s", "s", "j")
@@ -192,15 +206,11 @@ async def test_what_a_file_says_of_the_sandbox_counts_for_the_next_call(
 
 
 async def test_an_approval_that_was_taken_out_of_its_file_does_not_count(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, tmp_path: Path, edit_by: EditBy
 ) -> None:
     config = Path.home() / ".config/ollm-tui/config.toml"
-    editor = tmp_path / "vi"
-    editor.write_text(f'#!/bin/sh\ncp {tmp_path}/before "$2"\n')
-    editor.chmod(0o755)
     (tmp_path / "before").write_text(CONFIG)
-    monkeypatch.setenv("VISUAL", str(editor))
-    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
+    edit_by(f'#!/bin/sh\ncp {tmp_path}/before "$2"\n')
     async with open_dashboard(workspace, [tool_call("shell", command="touch made"), {"text": "Done."}]) as here:
         await asked(here)
         await here.decide("A")
@@ -294,13 +304,9 @@ async def test_a_narrow_window_has_the_text_below(workspace: Path) -> None:
 
 
 async def test_a_rule_is_edited_in_its_file_and_counts_at_once(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, tmp_path: Path, edit_by: EditBy
 ) -> None:
-    editor = tmp_path / "vi"
-    editor.write_text('#!/bin/sh\necho "$@" > "$0.said"\nsed -i s/deny/allow/ "$2"\n')
-    editor.chmod(0o755)
-    monkeypatch.setenv("VISUAL", str(editor))
-    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())  # a pilot's screen cannot be lent
+    edit_by('#!/bin/sh\necho "$@" > "$0.said"\nsed -i s/deny/allow/ "$2"\n')
     async with open_dashboard(workspace, []) as here:
         screen = await opened(here)
         await here.press("s", "s", "j")
@@ -317,13 +323,9 @@ async def test_a_rule_is_edited_in_its_file_and_counts_at_once(
 
 
 async def test_a_file_that_an_edit_broke_denies_everything_and_says_so(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, tmp_path: Path, edit_by: EditBy
 ) -> None:
-    editor = tmp_path / "vi"
-    editor.write_text('#!/bin/sh\nsed -i s/deny/never/ "$2"\n')
-    editor.chmod(0o755)
-    monkeypatch.setenv("VISUAL", str(editor))
-    monkeypatch.setattr(App, "suspend", lambda self: nullcontext())
+    edit_by('#!/bin/sh\nsed -i s/deny/never/ "$2"\n')
     async with open_dashboard(workspace, []) as here:
         screen = await opened(here)
         await here.press("s", "s", "j")
