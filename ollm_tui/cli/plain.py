@@ -129,7 +129,10 @@ class PersonLines:
         """Return the next line that a person can have typed after reading; None at the end of the input."""
         while True:
             came_at, text = await self._lines.get()
-            if text is None or came_at - asked_at >= QUIET_SECONDS:
+            if text is None:
+                self._lines.put_nowait((came_at, None))  # whoever reads next comes to the end as well
+                return None
+            if came_at - asked_at >= QUIET_SECONDS:
                 return text
             _print(f"Too soon to be an answer: {visible(text)}. Type it again.")
 

@@ -91,3 +91,28 @@ async def test_another_session_is_begun_and_the_first_one_gone_on_with(tmp_path:
     await terminal.sees("> /copy\nDone: the result of")
     await terminal.type("/quit", "enter")
     assert await terminal.ends() == 0
+
+
+async def test_the_end_of_the_input_below_a_question_denies_and_leaves(tmp_path: Path) -> None:
+    terminal = OuterTerminal.start("--plain", "--provider", "offline", cwd=tmp_path, columns=100, lines=60)
+    await terminal.sees("/help lists the commands")
+    await terminal.type("run touch new", "enter")
+    await terminal.sees("Type yes to approve once")
+    await terminal.rests(QUIET)
+    terminal.send(b"\x04")
+    assert await terminal.ends() == 0
+    assert "Failed: shell" in terminal.text
+    assert not (tmp_path / "new").exists()
+
+
+async def test_ctrl_c_below_the_question_of_a_command_stops_it_and_the_end_of_the_input_leaves(tmp_path: Path) -> None:
+    terminal = OuterTerminal.start("--plain", "--provider", "offline", cwd=tmp_path, columns=100, lines=60)
+    await terminal.sees("/help lists the commands")
+    await terminal.type("/mode yolo", "enter")
+    await terminal.sees("then Enter.")
+    terminal.send(b"\x03")
+    await terminal.sees("Stopped.")
+    await terminal.type("/mode yolo", "enter")
+    await terminal.sees(lambda text: text.count("then Enter.") == 2)
+    terminal.send(b"\x04")
+    assert await terminal.ends() == 0
