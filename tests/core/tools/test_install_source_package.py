@@ -17,7 +17,7 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, TextPreview
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.tools.install_package import INSTALL_PACKAGE, InstallPackageData
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.testing.tool_harness import Answer, answer_confirmations
