@@ -27,12 +27,11 @@ from ollm_tui.core.shell.pty_process import (
     StartError,
     bash_line,
     start_command,
-    start_person_shell,
-    usual_shell,
 )
 from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandStatus, ProcessName, TimeLimits
 from ollm_tui.core.shell.termination import GRACE
 from ollm_tui.core.shell.user_input import OnStatus
+from ollm_tui.core.shell.user_shell import start_person_shell, usual_shell
 
 MAX_ENDED = 50
 """Ended commands that can still be read; beyond it the oldest is forgotten."""
