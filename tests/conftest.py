@@ -54,6 +54,11 @@ def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name archives and long bytes by their argument: gzip writes the time, and all workers must have the same ids."""
+    return argname if isinstance(val, bytes) and (len(val) > 64 or val.startswith(b"\x1f\x8b")) else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Snapshots are made and compared on one Python alone: others draw the same screen with other bytes."""
     if config.getoption("--snapshot-update", default=False) and sys.version_info[:2] != (3, 11):
