@@ -9,7 +9,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -25,6 +24,7 @@ from ollm_tui.tui.screens.group_text import ESC, head_lines, list_keys, reason_k
 from ollm_tui.tui.screens.question_screens import after_burst
 from ollm_tui.tui.styled_text import StyledLine, line, set_border
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.question_list import QuestionList, question_row
 from ollm_tui.tui.widgets.row_list import RowList
 from ollm_tui.tui.widgets.text_box import TextBox
@@ -40,7 +40,7 @@ WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
 
 
 @register_keys(KeyGroup.GROUP)
-class GroupScreen(ModalScreen[str | None]):
+class GroupScreen(OverlayScreen[str | None]):
     """Shows the questions that were similar when it was opened; none is decided that was not shown whole.
 
     Dismissed with the id of a question to open alone.

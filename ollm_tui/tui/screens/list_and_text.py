@@ -9,20 +9,20 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines
 from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.widgets.line_view import LongText
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.text_box import TextBox
 
 LOOKING = "Looking ..."
 WIDE_COLUMNS = 100
 
 
-class ListAndTextScreen(ModalScreen[None]):
+class ListAndTextScreen(OverlayScreen[None]):
     """List, text and keys in a box; what is above the list is its subclass's."""
 
     TITLE_TEXT: ClassVar[str]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import on
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
@@ -16,6 +15,7 @@ from ollm_tui.tui.protocol.intents import ListMemories, ReadMemory
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, app_of, line
 from ollm_tui.tui.values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
 from ollm_tui.tui.widgets.line_view import LongText
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import ClickTarget, TextBox
 
@@ -87,7 +87,7 @@ class MemoryRows(RowList):
         return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
 
-class MemoryBrowser(ModalScreen[None]):
+class MemoryBrowser(OverlayScreen[None]):
     """List and text of memories; read only."""
 
     def __init__(self, containing: str) -> None:

@@ -12,7 +12,6 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message_pump import MessagePump
-from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG
@@ -25,6 +24,7 @@ from ollm_tui.tui.protocol.policy import Choice
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.tab_strip import state_words
 from ollm_tui.tui.widgets.text_box import TextBox
 
@@ -42,7 +42,7 @@ def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], obje
     owner.set_timer(BURST_SECONDS, act_if_it_stands)
 
 
-class GuardedScreen(ModalScreen[Answer]):
+class GuardedScreen(OverlayScreen[Answer]):
     """Base of the questions: a key that would do something counts only after a moment without keys."""
 
     def __init__(self, presses: KeyPresses) -> None:

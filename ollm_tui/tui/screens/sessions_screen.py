@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
@@ -23,6 +22,7 @@ from ollm_tui.tui.screens.question_screens import YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.values import SessionRow
 from ollm_tui.tui.widgets.line_view import LongText
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
@@ -42,7 +42,7 @@ KEYS = (
 
 
 @register_keys(KeyGroup.SESSIONS)
-class SessionsScreen(ModalScreen[None]):
+class SessionsScreen(OverlayScreen[None]):
     """Posts what to do with a session, and closes when another one is to be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
