@@ -105,7 +105,10 @@ class YesNoScreen(GuardedScreen[bool]):
 
 @register_keys(KeyGroup.DIALOGS, 3)
 class ChoiceScreen(GuardedScreen[str]):
-    """Dismissed with the value that was chosen, empty for none. Enter does nothing."""
+    """Dismissed with the value that was chosen, empty for none. Enter does nothing.
+
+    No number counts before all of the choices have been in sight.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("escape,n", "leave", "Leave it", "choice.leave", "Leave it as it is; the number of a choice takes that one")
@@ -114,13 +117,13 @@ class ChoiceScreen(GuardedScreen[str]):
     def __init__(self, title: str, choices: Sequence[Choice], presses: KeyPresses) -> None:
         super().__init__(presses)
         self._title, self._choices = title, choices
-        self._words = TextBox("ask-words")
+        self._text = LineView("choice-text")
 
     def compose(self) -> ComposeResult:
         """Compose the choices."""
-        with Vertical(id="ask-box") as box:
-            box.border_title = Content(self._title)
-            yield self._words
+        with Vertical(id="choice-box") as box:
+            box.border_title, box.border_subtitle = Content(self._title), "PgUp/PgDn scroll   Esc leave it"
+            yield self._text
 
     def on_mount(self) -> None:
         """Show what there is to choose."""
@@ -129,12 +132,17 @@ class ChoiceScreen(GuardedScreen[str]):
             role = TextRole.STRONG if choice.now else TextRole.PLAIN
             rows.append(line((f"{number} ", TextRole.ACCENT), (choice.value, role), "  (now)" if choice.now else ""))
             rows.append(line((f"  {choice.meaning}", TextRole.MUTED), hang=2, prose=True))
-        self._words.show_lines([*rows, line(), line(("Esc", TextRole.ACCENT), " leave it")])
+        self._text.show_lines(rows)
+        self._text.focus()
+
+    @on(LineView.EndSeen)
+    def _end_seen(self) -> None:
+        self.guard.see_end()
 
     def on_key(self, event: events.Key) -> None:
         """Close with the value whose number was pressed; the one that holds is none."""
         number = int(event.character) if event.character in tuple("123456789") else 0
-        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}"):
+        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}", whole=True):
             choice = self._choices[number - 1]
             self.decide(lambda: self.dismiss("" if choice.now else choice.value))
 
