@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 from ollm_tui.agent.events import Event, UsageEvent
 from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.policy.rules import Mode
@@ -43,7 +43,7 @@ class StatusController:
         runtime.log.subscribe(lambda _: self._change(replace(self.now, recorded=not runtime.log.error)))
         self.now = SessionStatus(
             model=described.model or described.provider,
-            workspace=_short(configuration.workspace.root),
+            workspace=short_path(configuration.workspace.root),
             tokens_limit=described.context_window,
             mode=self._executor.mode.value,
             offline=described.provider == "offline",
@@ -168,11 +168,3 @@ class StatusController:
     def _change(self, status: SessionStatus) -> None:
         self.now = status
         self.post()
-
-
-def _short(path: Path) -> str:
-    """Return a directory with `~` for the home directory."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)

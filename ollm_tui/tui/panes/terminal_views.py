@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal, TypeKeys
@@ -309,9 +310,3 @@ class TerminalViews(Vertical):
             if self.agents_command is None and marks.last_exit_code:
                 parts.append(f"exit {marks.last_exit_code}")
         set_rule(self, "  ".join(part for part in parts if part))
-
-
-def short_path(path: str) -> str:
-    """Return a directory with `~` for the home directory."""
-    home = str(Path.home())
-    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
