@@ -1,4 +1,4 @@
-"""A list of whole questions that knows which of them have been in sight from the first line to the last."""
+"""Widget of the group screen: a list of whole questions that knows which were in sight to their last line."""
 
 from __future__ import annotations
 
