@@ -277,17 +277,14 @@ class Dashboard(TerminalFocusScreen):
         if mode != "yolo":
             self.post_message(ChangeMode(mode))
             return
-        from ollm_tui.tui.screens.question_screens import YesNoScreen
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(ChangeMode("yolo"))
+        from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 
         facts = (
             "What the policy would ask about runs without a question.",
             "What is denied stays denied, and deletions still ask.",
         )
-        app_of(self).push_screen(YesNoScreen("Mode yolo?", facts, "let it run", self.presses), settle)
+        question = YesNoScreen("Mode yolo?", facts, "let it run", self.presses)
+        ask_first(self, question, lambda: self.post_message(ChangeMode("yolo")))
 
     def action_trust(self) -> None:
         """Show the workspace's own config file and instructions, and ask whether to trust them."""

@@ -17,7 +17,7 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.command_intents import EndJob, InterruptJob, WatchJobs
-from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, job_state
+from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, ask_first, job_state
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
@@ -131,13 +131,9 @@ class JobsScreen(ModalScreen[str | None]):
         if not job.unfinished:
             self.notify(f"{job.name} is over.", markup=False)
             return
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(EndJob(job.id))
-
         facts = (job.command, "All its processes are asked to end, and forced after two seconds.")
-        app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it", self._presses), settle)
+        question = YesNoScreen(f"End {job.name}?", facts, "end it", self._presses)
+        ask_first(self, question, lambda: self.post_message(EndJob(job.id)))
 
     def action_copy(self) -> None:
         """Copy the next of the job's addresses."""

@@ -19,7 +19,7 @@ from ollm_tui.tui.protocol.intents import CloseMemory, DeleteMemory, ListMemorie
 from ollm_tui.tui.screens.list_and_text import KeyHint
 from ollm_tui.tui.screens.memory_browser import MemoryBrowser, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
-from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 from ollm_tui.tui.styled_text import TextRole, app_of
 from ollm_tui.tui.values import MemoryListing, MemoryOutcome, MemoryText
 
@@ -208,14 +208,8 @@ class MemoryScreen(MemoryBrowser):
             return
         first = visible(marked.first_line)
         facts = (f"{marked.name.scope.value}: {visible(marked.name.key)}", *((first,) if first else ()))
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(DeleteMemory(marked.name))
-
-        app_of(self).push_screen(
-            YesNoScreen("Delete this memory?", facts, "delete; u brings it back", self._presses), settle
-        )
+        question = YesNoScreen("Delete this memory?", facts, "delete; u brings it back", self._presses)
+        ask_first(self, question, lambda: self.post_message(DeleteMemory(marked.name)))
 
     def action_undo(self) -> None:
         """Undo the last change."""
@@ -226,18 +220,16 @@ class MemoryScreen(MemoryBrowser):
         editor = self._editor
         if editor is not None and editor.touched:
             facts = ("What you typed here is not saved.",)
-            app_of(self).push_screen(
-                YesNoScreen("Leave without saving?", facts, "leave, and drop it", self._presses), self._drop
-            )
+            question = YesNoScreen("Leave without saving?", facts, "leave, and drop it", self._presses)
+            ask_first(self, question, self._drop)
         elif editor is not None:
-            self._drop(True)
+            self._drop()
         elif not self.leave_search():
             self.action_close()
 
-    def _drop(self, yes: bool | None) -> None:
-        if yes:
-            self._leave_editor()
-            self._draw()
+    def _drop(self) -> None:
+        self._leave_editor()
+        self._draw()
 
     @on(MemoryEditor.PartShown)
     def _part_shown(self) -> None:

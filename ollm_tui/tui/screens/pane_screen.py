@@ -23,7 +23,7 @@ from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.command_intents import CloseShell
-from ollm_tui.tui.styled_text import TextRole, app_of
+from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
@@ -266,11 +266,7 @@ class TerminalFocusScreen(PaneScreen):
     @on(updates.ShellBusyUpdate)
     def _ask_to_close(self, message: updates.ShellBusyUpdate) -> None:
         """Ask before a shell is closed in which something runs."""
-        from ollm_tui.tui.screens.question_screens import YesNoScreen
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(CloseShell(message.command_id, although_busy=True))
+        from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 
         names = ", ".join(map(str, message.processes[:SHOWN_PROCESSES]))
         more = len(message.processes) - SHOWN_PROCESSES
@@ -278,7 +274,8 @@ class TerminalFocusScreen(PaneScreen):
             f"It runs {names}{f' and {more} more' if more > 0 else ''}.",
             "All of it is hung up, and forced to end after two seconds.",
         )
-        app_of(self).push_screen(YesNoScreen("Close this shell?", facts, "close it", self.presses), settle)
+        question = YesNoScreen("Close this shell?", facts, "close it", self.presses)
+        ask_first(self, question, lambda: self.post_message(CloseShell(message.command_id, although_busy=True)))
 
     def resize_terminal(self, rows: int) -> None:
         """Give the terminal more or fewer rows, where it shares the height."""

@@ -16,7 +16,7 @@ from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import DeleteSession, ListSessions, OpenSession, PreviewSession
 from ollm_tui.tui.screens.list_and_text import LOOKING, KeyHint, SearchedListScreen
 from ollm_tui.tui.screens.memory_browser import size_words
-from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.values import SessionRow
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -147,13 +147,9 @@ class SessionsScreen(SearchedListScreen):
         row = self._chosen
         if row is None or not self.is_current:
             return
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(DeleteSession(row.id))
-
         facts = (f"{row.title} ({row.id})", "Its log, outputs and recordings are deleted for good.")
-        app_of(self).push_screen(YesNoScreen("Delete this session?", facts, "delete it", self._presses), settle)
+        question = YesNoScreen("Delete this session?", facts, "delete it", self._presses)
+        ask_first(self, question, lambda: self.post_message(DeleteSession(row.id)))
 
     def action_back(self) -> None:
         """Leave the search, then the screen."""
