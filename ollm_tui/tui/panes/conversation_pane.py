@@ -113,7 +113,7 @@ class ConversationPane(Vertical):
             self.transcript.show_found(found[0].id)
             self.notify("The last answer is in sight now; copy it again.", markup=False)
         else:
-            self.post_message(Transcript.CopyAsked(found[0].text))
+            self.transcript.copy(found[0].text)
 
     def action_search(self) -> None:
         """Open the search line."""

@@ -21,8 +21,6 @@ from ollm_tui.tui.panes.messages_pane import MessagesPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.command_intents import CloseShell
 from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
@@ -31,7 +29,6 @@ from ollm_tui.tui.widgets.row_list import RowList
 from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
 from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
-SHOWN_PROCESSES = 5
 TOO_SMALL = "Window too small (need 40x10)"
 
 _CLOSED = {Pane.QUEUE: "Queue: nothing to approve", Pane.TODO: "Todo: none yet", Pane.TERM: "Terminal: ^T your shell"}
@@ -59,8 +56,6 @@ class PaneScreen(Screen[None]):
         self.term = TerminalPane(now)
         self.keys = KeyFooter()
         self.arrangement = Arrangement()
-        self.waiting = 0
-        """Open questions, for the tab strip."""
 
     def compose(self) -> ComposeResult:
         """Compose the panes."""
@@ -80,6 +75,11 @@ class PaneScreen(Screen[None]):
             yield self.term
         yield self.keys
         yield Static(TOO_SMALL, id="too-small", markup=False)
+
+    @property
+    def waiting(self) -> int:
+        """How many questions are open."""
+        return len(self.queue.queue.pending)
 
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the panes for the size."""
@@ -262,20 +262,6 @@ class TerminalFocusScreen(PaneScreen):
     def _tab_chosen(self, event: TerminalPrefix.TabChosen) -> None:
         self.term.choose_number(event.number)
         self.go_to(Pane.TERM)
-
-    @on(updates.ShellBusyUpdate)
-    def _ask_to_close(self, message: updates.ShellBusyUpdate) -> None:
-        """Ask before a shell is closed in which something runs."""
-        from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
-
-        names = ", ".join(map(str, message.processes[:SHOWN_PROCESSES]))
-        more = len(message.processes) - SHOWN_PROCESSES
-        facts = (
-            f"It runs {names}{f' and {more} more' if more > 0 else ''}.",
-            "All of it is hung up, and forced to end after two seconds.",
-        )
-        question = YesNoScreen("Close this shell?", facts, "close it", self.presses)
-        ask_first(self, question, lambda: self.post_message(CloseShell(message.command_id, although_busy=True)))
 
     def resize_terminal(self, rows: int) -> None:
         """Give the terminal more or fewer rows, where it shares the height."""

@@ -14,6 +14,7 @@ from textual.timer import Timer
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.entry_texts import has_words, is_stored, source_of
 from ollm_tui.tui.protocol.intents import FindEntry, StopTask
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import (
     AnswerGrew,
     CallEntry,
@@ -54,13 +55,6 @@ class Transcript(LinkSurface):
         Binding("pageup", "page(-1)", "Page up", id="chat.page_up", tooltip="Scroll one page up", show=False),
         Binding("pagedown", "page(1)", "Page down", id="chat.page_down", tooltip="Scroll one page down", show=False),
     ]
-
-    class CopyAsked(Message):
-        """An entry's text should go to the clipboard."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
 
     class UndoAsked(Message):
         """The person wants to see what a call changed, to undo it."""
@@ -176,7 +170,12 @@ class Transcript(LinkSurface):
         """Copy the marked entry, else the last."""
         entry = self.chosen_entry or (self.document.items[-1].entry if self.document.items else None)
         if entry is not None:
-            self.post_message(self.CopyAsked(source_of(entry)))
+            self.copy(source_of(entry))
+
+    def copy(self, text: str) -> None:
+        """Copy a text to the clipboard."""
+        app_of(self).copy_to_clipboard(text)
+        self.notify(f"{len(text)} characters copied.", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now: only a finished call can be undone, only a running sub-agent stopped."""
