@@ -55,6 +55,7 @@ class PaneScreen(Screen[None]):
         self.todo = TodoPane(self.presses)
         self.term = TerminalPane(now)
         self.keys = KeyFooter()
+        self._holders = {Pane.CHAT: self.chat, Pane.QUEUE: self.queue, Pane.TODO: self.todo, Pane.TERM: self.term}
         self.arrangement = Arrangement()
 
     def compose(self) -> ComposeResult:
@@ -134,7 +135,7 @@ class PaneScreen(Screen[None]):
         in_sight = self.arrangement.in_sight(pane)
         self.bring(pane)
         if in_sight:
-            self.set_focus(self._target(pane))
+            self.set_focus(self._holders[pane].focus_target)
         else:
             self.call_after_refresh(self._focus_pane, pane)
 
@@ -144,12 +145,7 @@ class PaneScreen(Screen[None]):
         self.rearrange(tab=pane, zoomed=zoomed, visited=pane)
 
     def _focus_pane(self, pane: Pane) -> None:
-        self._target(pane).focus()
-
-    def show_terminal(self) -> None:
-        """Bring the terminal into sight without going there."""
-        if not self.arrangement.in_sight(Pane.TERM):
-            self.rearrange(tab=Pane.TERM, visited=Pane.TERM)
+        self._holders[pane].focus_target.focus()
 
     def go_to_prompt(self) -> None:
         """Bring the prompt into sight and focus it."""
@@ -159,20 +155,8 @@ class PaneScreen(Screen[None]):
             self.rearrange(tab=Pane.CHAT)
         self.call_after_refresh(self.prompt.focus)
 
-    def _target(self, pane: Pane) -> Widget:
-        match pane:
-            case Pane.CHAT:
-                return self.chat.focus_target
-            case Pane.QUEUE:
-                return self.queue.focus_target
-            case Pane.TODO:
-                return self.todo.focus_target
-            case Pane.TERM:
-                return self.term.focus_target
-
     def _focused_pane(self) -> Pane | None:
-        holders = {Pane.CHAT: self.chat, Pane.QUEUE: self.queue, Pane.TODO: self.todo, Pane.TERM: self.term}
-        return next((pane for pane, holder in holders.items() if holder.has_focus_within), None)
+        return next((pane for pane, holder in self._holders.items() if holder.has_focus_within), None)
 
     @on(TabStrip.Chosen, "#tabs")
     def _tab_clicked(self, event: TabStrip.Chosen) -> None:
@@ -213,11 +197,6 @@ class PaneScreen(Screen[None]):
         """Zoom the focused pane, or undo that."""
         self.rearrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
 
-    def action_terminal(self) -> None:
-        """Go to the terminal, preferably a running one."""
-        self.term.prefer_live()
-        self.go_to(Pane.TERM)
-
 
 def _in_sight(widget: Widget) -> bool:
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
@@ -225,6 +204,16 @@ def _in_sight(widget: Widget) -> bool:
 
 class TerminalFocusScreen(PaneScreen):
     """Screen with the keys that enter and leave the terminal."""
+
+    def show_terminal(self) -> None:
+        """Bring the terminal into sight without going there."""
+        if not self.arrangement.in_sight(Pane.TERM):
+            self.rearrange(tab=Pane.TERM, visited=Pane.TERM)
+
+    def action_terminal(self) -> None:
+        """Go to the terminal, preferably a running one."""
+        self.term.prefer_live()
+        self.go_to(Pane.TERM)
 
     def action_terminal_tab(self) -> None:
         """Show the next terminal tab."""
