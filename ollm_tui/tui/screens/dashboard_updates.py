@@ -89,7 +89,7 @@ class DashboardUpdates:
         """Redraw ages and clocks."""
         self._show_detail()
         self._reviewing.tick()
-        self._screen.term.tick()
+        self._screen.term.draw_tabs()
         self._screen.chat.transcript.tick()
         self._show_waiting()
 
@@ -149,7 +149,7 @@ class DashboardUpdates:
     def _pace(self) -> None:
         """Run the timer only while seconds are shown."""
         if self._ticker is not None:
-            if self.running or self._screen.term.busy or self._reviewing.queue.next_deadline is not None:
+            if self.running or self._screen.term.tabs.running or self._reviewing.queue.next_deadline is not None:
                 self._ticker.resume()
             else:
                 self._ticker.pause()
