@@ -19,7 +19,7 @@ from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.command_intents import EndJob, InterruptJob, WatchJobs
 from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, ask_first, job_state
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
-from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.row_list import DoubleClickList, ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
@@ -31,15 +31,6 @@ ACTIONS = (
     ("c", "copy address", "copy"),
     ("Esc", "close", "close"),
 )
-
-
-class JobList(RowList):
-    """List whose rows are marked by one click and opened by two."""
-
-    def row_clicked(self, row_id: str, clicks: int) -> None:
-        """Open a row on a double click."""
-        if clicks > 1:
-            super().row_clicked(row_id, clicks)
 
 
 @register_keys(KeyGroup.JOBS)
@@ -59,7 +50,7 @@ class JobsScreen(ModalScreen[str | None]):
         self._jobs: tuple[CommandStatus, ...] = ()
         self._copied: dict[str, int] = {}
         """Index of the address copied next, by job."""
-        self._rows = JobList("job-rows")
+        self._rows = DoubleClickList("job-rows")
         self._words = TextBox("job-words")
         self._keys = TextBox("job-keys")
         self._box = Vertical(id="jobs-box")
