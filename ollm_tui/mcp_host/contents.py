@@ -1,4 +1,4 @@
-"""What a server returns as text and pictures, cut to what may leave this process."""
+"""What a server returns as text and pictures, cut for the way out; knows types only, no connection."""
 
 from __future__ import annotations
 

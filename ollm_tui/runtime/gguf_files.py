@@ -1,4 +1,4 @@
-"""GGUF files in the folders where people have them: LM Studio's, Ollama's by their names, `~/models`."""
+"""GGUF files in LM Studio's and Ollama's folders and `~/models`: looked for on disk, no server is asked."""
 
 from __future__ import annotations
 

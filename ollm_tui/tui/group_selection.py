@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ollm_tui.core.bus.notices import Confirmation
-from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.question_groups import QuestionGroup, group_questions
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 
@@ -36,6 +36,11 @@ class GroupSelection:
     def first(self) -> Confirmation:
         """The question that stands for all."""
         return next(iter(self._asked.values()))
+
+    @property
+    def high_risk(self) -> bool:
+        """Whether they are of HIGH risk, which similar questions share."""
+        return self.first.details.risk is Risk.HIGH
 
     @property
     def group(self) -> QuestionGroup:

@@ -66,7 +66,7 @@ class KeyOrder:
     async def _act(self, event: Key | Paste) -> None:
         """Give a key to what has the focus; unless it is text there, later keys wait for what it does."""
         self.note_press(event)
-        self._dashboard.key_typed(event.key if isinstance(event, Key) else "")
+        self._dashboard.interrupting.key_typed(event.key if isinstance(event, Key) else "")
         target = self._app.focused or self._app.screen
         if isinstance(target, TerminalPrefix) and target.yields_to(event):
             self._held.appendleft(event)  # again, ahead of later ones, once what the prefix does about it is done

@@ -1,4 +1,4 @@
-"""What was sent from the prompt in a workspace, and the draft that was left there: two files in the state directory."""
+"""The prompt's history and draft as two files in the state directory, which work without the widget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give calls the names and arguments that scripts written for Claude Code look for, and take changes back."""
+"""Names and arguments that scripts for Claude Code look for, both ways; a table of theirs, which knows no hook."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class ServerReplyReader(ReplyReader):
             yield ProviderNotice(f"{self._url}: {text}")
         if self._usage:
             yield self._usage
-        yield from self.finish(self.finish_reasons.get(self._reason or "stop", FinishReason.OTHER), self._reason)
+        yield from self.finish(self.finish_reasons.get(self._reason or "stop", FinishReason.OTHER))
 
     # No generators, which would lie in each other for every word of a reply.
 

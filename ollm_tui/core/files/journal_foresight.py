@@ -1,4 +1,4 @@
-"""Paths as they will be once part of an undo is done, so that a whole turn can be planned before anything changes."""
+"""Paths as they will be once part of an undo is done, to plan a whole turn; apart from the undo, which acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An approved plan: what its steps name may run for the rest of the session, and everything else asks."""
+"""An approved plan, a layer below the execution: what its steps name may run, and everything else asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nsjail: a command in namespaces of its own, where bubblewrap is not there."""
+"""nsjail, an engine in its own file: a command in namespaces, where bubblewrap is not there."""
 
 from __future__ import annotations
 

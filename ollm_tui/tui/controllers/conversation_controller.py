@@ -75,7 +75,6 @@ class ConversationController:
     _calls: dict[str, CallEntry] = field(default_factory=dict[str, CallEntry])
     _said: dict[str, str] = field(default_factory=dict[str, str])
     """What the sub-agents said last."""
-    _ordinals: dict[str, int] = field(default_factory=dict[str, int])
     _asked_at: datetime | None = None
     _count: int = 0
 

@@ -1,11 +1,12 @@
-"""What the status line says beside the state: model, window, mode, and the repository's branch."""
+"""What the status line says beside the state: model, its speed, window, mode, and the repository's branch."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
-from ollm_tui.agent.events import Event, UsageEvent
+from ollm_tui.agent.events import AssistantMessageEvent, Event, ReasoningDeltaEvent, TextDeltaEvent, UsageEvent
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.clock import Clock
@@ -16,7 +17,6 @@ from ollm_tui.core.search.repository import Repository
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.git_reading import GIT_STATUS, GitStatusInvocation
 from ollm_tui.runtime import Runtime
-from ollm_tui.tui.controllers.answer_rate import AnswerRate
 from ollm_tui.tui.protocol import PostUpdate, updates
 from ollm_tui.tui.values import SessionStatus
 
@@ -26,6 +26,8 @@ REPOSITORY_SECONDS = 2.0
 PAUSES = 10.0
 """A look that takes long is taken no more often than after so many times its own time."""
 
+LEAST_SECONDS = 0.2
+"""A reply that came at once says nothing about the model: it was sent whole."""
 
 MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
 """Modes that F4 cycles through; yolo is chosen by name only."""
@@ -168,3 +170,29 @@ class StatusController:
     def _change(self, status: SessionStatus) -> None:
         self.now = status
         self.post()
+
+
+class AnswerRate:
+    """Tokens of a reply over the time from its first piece to its end; replies of sub-agents do not count."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._began: float | None = None
+        self._seconds = 0.0
+
+    def follow(self, event: Event) -> None:
+        """Take the time of an event of the stream."""
+        match event:
+            case TextDeltaEvent(task=None) | ReasoningDeltaEvent(task=None):
+                if self._began is None:
+                    self._began = self._now()
+            case AssistantMessageEvent(task=None):
+                self._seconds = 0.0 if self._began is None else self._now() - self._began
+                self._began = None
+            case _:
+                pass
+
+    def of(self, usage: UsageEvent) -> float | None:
+        """Return the tokens per second of the reply that `usage` is about; None where they cannot be told."""
+        tokens, seconds, self._seconds = usage.completion_tokens, self._seconds, 0.0
+        return tokens / seconds if tokens and seconds >= LEAST_SECONDS else None

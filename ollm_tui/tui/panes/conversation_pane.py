@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -16,10 +16,10 @@ from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.entry_texts import is_stored
-from ollm_tui.tui.protocol.intents import RetryTurn
+from ollm_tui.tui.entry_texts import has_words, is_stored
+from ollm_tui.tui.protocol.intents import FindEntry, RetryTurn
 from ollm_tui.tui.styled_text import set_rule
-from ollm_tui.tui.values import AnswerEntry, Change, ConfirmationQueueSnapshot
+from ollm_tui.tui.values import AnswerEntry, Change, ConfirmationQueueSnapshot, Entry
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class ConversationPane(Vertical):
             self.transcript.show_found(found[0].id)
             self.notify("The last answer is in sight now; copy it again.", markup=False)
         else:
-            self.post_message(Transcript.CopyAsked(found[0].text))
+            self.transcript.copy(found[0].text)
 
     def action_search(self) -> None:
         """Open the search line."""
@@ -129,7 +129,9 @@ class ConversationPane(Vertical):
     def action_found(self, step: int) -> None:
         """Go to another hit."""
         if self._search_text:
-            search = self.transcript.search(self._search_text, step)
+            transcript = self.transcript
+            entries = [item.entry for item in transcript.document.items]
+            search = find_entry(entries, transcript.chosen, self._search_text, step)
             if search.entries:
                 self.post_message(search)
             else:
@@ -171,3 +173,19 @@ class ConversationPane(Vertical):
         # The narrow layout has no line to write on.
         self._below.update(words)
         self._below.set_class(new > 0, "-new")
+
+
+def find_entry(entries: Sequence[Entry], marked: int | None, words: str, step: int) -> FindEntry:
+    """Return the next (1) or previous (-1) entry with `words`, and those before it that the log has to search."""
+    wanted = words.casefold()
+    start = marked if marked is not None else (len(entries) if step < 0 else -1)
+    stored: list[Entry] = []
+    found = ""
+    for offset in range(1, len(entries) + 1):
+        entry = entries[(start + step * offset) % len(entries)]
+        if has_words(entry, wanted):
+            found = entry.id
+            break
+        if is_stored(entry):
+            stored.append(entry)
+    return FindEntry(words, tuple(stored), found)

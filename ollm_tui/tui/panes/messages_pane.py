@@ -1,4 +1,4 @@
-"""The messages that wait for the model, above the prompt: edited, reordered, dropped."""
+"""Pane above the prompt: the messages that wait for the model are edited, reordered, dropped."""
 
 from __future__ import annotations
 

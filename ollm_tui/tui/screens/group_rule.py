@@ -52,6 +52,7 @@ class RuleForm(Vertical):
     def begin(self, wording: str, item_ids: tuple[str, ...], open_ids: tuple[str, ...]) -> None:
         """Write a rule about those of the questions that still wait."""
         self.item_ids = tuple(item_id for item_id in item_ids if item_id in open_ids)
+        self.display = True
         self._input.value = wording
         if not self._input.has_focus:
             self._input.focus()

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 
 from ollm_tui.core.base.escape import visible, visible_block
@@ -21,7 +22,7 @@ from ollm_tui.tui.decisions import BURST_SECONDS, DecisionGuard, KeyPresses, Rea
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import TrustFiles
 from ollm_tui.tui.protocol.policy import Choice
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
@@ -66,8 +67,24 @@ class GuardedScreen(OverlayScreen[Answer]):
         after_burst(self, self.guard, lambda: act() if self.is_current else None)
 
 
+class WordsScreen(GuardedScreen[Answer]):
+    """Base of the questions that are a few lines in a box."""
+
+    def __init__(self, title: str, lines: Sequence[StyledLine], presses: KeyPresses) -> None:
+        super().__init__(presses)
+        self._title, self._lines = title, lines
+
+    def compose(self) -> ComposeResult:
+        """Compose the question."""
+        words = TextBox("ask-words")
+        words.show_lines(self._lines)
+        with Vertical(id="ask-box") as box:
+            box.border_title = Content(self._title)
+            yield words
+
+
 @register_keys(KeyGroup.DIALOGS, 1)
-class YesNoScreen(GuardedScreen[bool]):
+class YesNoScreen(WordsScreen[bool]):
     """Dismissed with True for yes. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -76,22 +93,9 @@ class YesNoScreen(GuardedScreen[bool]):
     )
 
     def __init__(self, title: str, facts: tuple[str, ...], yes: str, presses: KeyPresses) -> None:
-        super().__init__(presses)
-        self._title, self._facts, self._yes = title, facts, yes
-        self._words = TextBox("ask-words")
-
-    def compose(self) -> ComposeResult:
-        """Compose the question."""
-        with Vertical(id="ask-box") as box:
-            box.border_title = Content(self._title)
-            yield self._words
-
-    def on_mount(self) -> None:
-        """Show the facts and keys."""
-        keys = line(("y", TextRole.ACCENT), f" {self._yes}   ", ("Esc", TextRole.ACCENT), " no")
-        self._words.show_lines(
-            [*(line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._facts), line(), keys]
-        )
+        keys = line(("y", TextRole.ACCENT), f" {yes}   ", ("Esc", TextRole.ACCENT), " no")
+        shown = (line(f"- {visible(fact)}", hang=2, prose=True) for fact in facts)
+        super().__init__(title, [*shown, line(), keys], presses)
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
@@ -101,6 +105,16 @@ class YesNoScreen(GuardedScreen[bool]):
             self.dismiss(False)
         elif self.may("yes"):
             self.decide(lambda: self.dismiss(True))
+
+
+def ask_first(owner: DOMNode, question: YesNoScreen, act: Callable[[], object]) -> None:
+    """Ask before something is done, and do it at a yes."""
+
+    def settle(yes: bool | None) -> None:
+        if yes:
+            act()
+
+    app_of(owner).push_screen(question, settle)
 
 
 @register_keys(KeyGroup.DIALOGS, 3)

@@ -114,11 +114,6 @@ class RewindScreen(PlanScreen[RewindChoice | None]):
         else:
             self.dismiss(RewindChoice(self._chosen, Scope.CONVERSATION))
 
-    def action_close(self) -> None:
-        """Close without a choice."""
-        if self.is_current:
-            self.dismiss(None)
-
     @property
     def _chosen(self) -> RequestRow | None:
         return next((row for row in self._requests if str(row.event_id) == self._rows.chosen_id), None)

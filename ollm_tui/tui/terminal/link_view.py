@@ -126,7 +126,7 @@ class LinkView(CommandView):
         self.links.point(*(found or (None, None)))
 
     def _link_changed(self) -> None:
-        self.schedule_frame()
+        self.frames.schedule()
         if self.reader is not None:
             self.post_message(self.ReadingChanged(self))
 

@@ -298,7 +298,7 @@ class ReadingView(TerminalCanvas):
             self._changed()
 
     def _changed(self) -> None:
-        self.schedule_frame()
+        self.frames.schedule()
         self.post_message(self.ReadingChanged(self))
 
     # Search

@@ -1,4 +1,4 @@
-"""A list of whole questions that knows which of them have been in sight from the first line to the last."""
+"""Widget of the group screen: a list of whole questions that knows which were in sight to their last line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.question_groups import subject
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
-from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.row_list import DoubleClickList, ListRow
 from ollm_tui.tui.widgets.tool_call_view import MANY_BLANKS, argument_lines, preview_lines
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ INDENT = 8  # a mark and a number
 """Cells in front of what a question is about."""
 
 
-class QuestionList(RowList):
-    """Questions in full; a click marks one, two open it."""
+class QuestionList(DoubleClickList):
+    """Questions in full."""
 
     class Seen(Message):
         """More questions have been in sight as a whole."""
@@ -32,11 +32,6 @@ class QuestionList(RowList):
         """The ids of questions whose every line has been in sight."""
         self._lines_seen: dict[str, set[int]] = {}
         """Lines seen of the others, at the current width."""
-
-    def row_clicked(self, row_id: str, clicks: int) -> None:
-        """Open a question on a double click."""
-        if clicks > 1:
-            super().row_clicked(row_id, clicks)
 
     def measure(self, width: int) -> int:
         """Wrap anew; what was seen in part at another width must be seen again."""

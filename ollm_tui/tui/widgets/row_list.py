@@ -178,3 +178,12 @@ class RowList(LineView):
         self.row_width = width
         self._tops = list(accumulate((row.height(width) for row in self._choices), initial=0))
         return self._tops[-1]
+
+
+class DoubleClickList(RowList):
+    """List whose rows are marked by one click and opened by two."""
+
+    def row_clicked(self, row_id: str, clicks: int) -> None:
+        """Open a row on a double click."""
+        if clicks > 1:
+            super().row_clicked(row_id, clicks)

@@ -279,7 +279,7 @@ async def test_what_waits_is_one_line_with_its_number_key_and_clock() -> None:
         assert "WAIT #1 F8  0:47" in here.text
         assert "as_json" not in here.text, "its diff is a key away"
         here.clock.seconds += 2
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         await here.settle()
         assert "WAIT #1 F8  0:45" in here.text
 
@@ -305,7 +305,7 @@ async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pyte
         monkeypatch.setattr(ListRow, "at_width", drawn)
         monkeypatch.setattr(ConversationLayout, "refresh_entry", refreshed)
         here.clock.seconds += 2
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         await here.settle()
         assert "WAIT #400 F8  0:45" in here.text and "0:47" not in here.text
         assert len(set(touched)) <= 40
@@ -331,7 +331,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
             here.clock.seconds += 1
-            here.app.dashboard.tick()
+            here.app.dashboard.updates.tick()
             await here.settle()
         assert "0:42" in here.text and "as_json" in here.text
     assert laid_out == ["diff"]
