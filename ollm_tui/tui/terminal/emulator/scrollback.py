@@ -182,7 +182,10 @@ class Grid(Screen):
         self.main_position = position
 
     def _fit_rows(self, rows: list[ScreenRow], lines: int, cursor_row: int) -> int:
-        """Make the rows exactly `lines`; return how far the cursor's text moved."""
+        """Make the rows exactly `lines`; return how far the cursor's text moved.
+
+        Lines come back from the scrollback where no blank row is left below the text, as in VTE.
+        """
         while len(rows) > lines and len(rows) - 1 > cursor_row and not rows[-1].text:
             rows.pop()
         moved = 0
@@ -191,7 +194,7 @@ class Grid(Screen):
             self.add_to_scrollback([row.compact() for row in rows[:-moved]])
             del rows[:-moved]
             del rows[lines:]
-        elif cursor_row == len(rows) - 1:
+        elif cursor_row == len(rows) - 1 or rows[-1].text:
             while self.history:
                 line = self._pop_scrollback_line()
                 back = wrap_again(join_rows(line)[0], self.columns)
