@@ -265,7 +265,7 @@ class LiveScreen(ModesScreen):
 
     def select_graphic_rendition(self, *attrs: int) -> None:
         """Apply SGR, given as pyte's screens take it: numbers."""
-        self.set_style(self.memo.apply(self.cursor.style, ";".join(map(str, attrs))))
+        self.cursor.style = self.memo.apply(self.cursor.style, ";".join(map(str, attrs)))
 
     def set_cursor_shape(self, shape: int = 0) -> None:
         """Set the cursor's shape (DECSCUSR)."""
@@ -283,7 +283,7 @@ class LiveScreen(ModesScreen):
             case "8":
                 uri = rest.partition(";")[2]
                 style = self.cursor.style
-                self.set_style(canonical(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri))))
+                self.cursor.style = canonical(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri)))
             case "4" | "10" | "11" | "104" | "110" | "111":
                 for answer in self.colours.command(code, rest):
                     self.write_process_input(answer)
