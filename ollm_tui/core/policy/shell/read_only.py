@@ -34,6 +34,8 @@ _GIT_PRINTS = {"diff", "show", "grep", "cat-file", "whatchanged", "diff-tree", "
 _GIT_PRINTS_PATCHES = {"log", "stash", "reflog"}
 _VERBOSE = frozenset({"-v", "--verbose"})
 """With these `git status` prints what is staged."""
+_AS_TEXT = frozenset({"-a", "--text", "--binary"})
+"""With these git prints the files of which the cage has it say that they differ."""
 
 
 class ReadOnlyVerdict(NamedTuple):
@@ -175,9 +177,10 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
         descent = (
             Descent(links=True) if name == "diff" and len(paths) > 1 else None
         )  # counts outside a repository alone
-        return ReadOnlyVerdict(
-            True, "", tuple(paths), descent, tuple(repositories), _prints_contents(name, given.options)
-        )
+        prints = _prints_contents(name, given.options)
+        if prints and (forced := given.options & _AS_TEXT):
+            raise NotReadOnlyError(f"{min(forced)} prints what is left out of credentials otherwise")
+        return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories), prints)
     match spec.operands:
         case "echo":
             return ReadOnlyVerdict(True)
