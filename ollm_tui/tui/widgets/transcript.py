@@ -254,14 +254,33 @@ class Transcript(LinkSurface):
         """Scroll by pages; the prompt does it too."""
         self.go_to(self.scroll_offset.y + step * max(1, self.size.height - 2))
 
-    def show_found(self, entry_id: str) -> bool:
-        """Mark what was found; False where that is nothing."""
+    def seek(self, words: str) -> None:
+        """Mark what has words in it; nothing for none."""
+        self.found.seek(words)
+        self.refresh()
+
+    def step_to_hit(self, step: int) -> bool:
+        """Go to another hit in the marked entry; False where it has none left."""
+        position = self.found.step(self.chosen, step)
+        if position is not None:
+            self.reveal_row(position)
+        return position is not None
+
+    def show_found(self, entry_id: str, step: int) -> bool:
+        """Mark the entry that was found, at its first hit or its last (-1); False where that is nothing."""
         index = self.document.index_of(entry_id)
         if index is None:
             return False
         self.chosen = index
-        self.reveal(index)
+        self.reveal_row(self.found.begin(index, step))
         return True
+
+    @property
+    def hit_number(self) -> tuple[int, int]:
+        """Which of the marked entry's rows with hits is the current one, and how many there are."""
+        at = self.found.current
+        rows = [] if at is None else self.found.rows_of(at.index)
+        return (rows.index(at.row) + 1 if at is not None and at.row in rows else 0), len(rows)
 
     def on_click(self, event: events.Click) -> None:
         """Mark the clicked entry; on its first line fold it."""

@@ -346,6 +346,50 @@ async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
         assert "message 42" in here.text
 
 
+async def test_hits_are_marked_counted_and_gone_through_row_by_row() -> None:
+    async with stage(notifications=True) as here:
+        chat = here.app.dashboard.chat
+        long = "\n\n".join(
+            f"paragraph {number}{' with a needle' if number % 40 == 20 else ''}" for number in range(120)
+        )
+        entries = (UserEntry("u1", "Needle?"), AnswerEntry("a1", "qwen3", text=long), UserEntry("u2", "thanks"))
+        await here.post(updates.ConversationUpdate(EntriesChanged(entries)))
+        await here.press("ctrl+f", *"needle")
+        await wait_until(here.pilot, lambda: "2 entries" in here.text)
+        await here.press("enter")
+        assert (
+            chat.transcript.has_focus and "2/2, line 3 of 3" in here.text and "paragraph 100 with a needle" in here.text
+        )
+        row = next(at for at, text in enumerate(here.text.splitlines()) if "paragraph 100" in text)
+        marked = [
+            part.text
+            for part in here.app.dashboard._compositor.render_strips()[row]
+            if part.style and part.style.reverse
+        ]
+        assert marked == ["needle"]
+        await here.press("N")
+        assert "2/2, line 2 of 3" in here.text and "paragraph 60 with" in here.text
+        await here.press("N", "N")
+        assert "1/2" in here.text and "Needle?" in here.text and chat.transcript.chosen_entry == entries[0]
+        await here.press("n")
+        assert "2/2, line 1 of 3" in here.text and "paragraph 20 with" in here.text
+        await here.press("ctrl+f", *"zzz", "enter")
+        await wait_until(here.pilot, lambda: "Nothing has" in here.text)
+        await here.press("escape")
+        assert "needlezzz  " not in here.text and not chat.check_action("found", (1,))
+
+
+async def test_a_search_marks_wide_characters_and_takes_no_pattern() -> None:
+    async with stage() as here:
+        entries = (UserEntry("u1", "日本語 a.b 日本語"), UserEntry("u2", "axb"))
+        await here.post(updates.ConversationUpdate(EntriesChanged(entries)))
+        await here.press("ctrl+f", *"a.b", "enter")
+        await wait_until(here.pilot, lambda: "1/1" in here.text)
+        strips = here.app.dashboard._compositor.render_strips()
+        marked = [part.text for strip in strips for part in strip if part.style and part.style.reverse]
+        assert "a.b" in marked and "axb" not in marked
+
+
 def test_roles_differ_in_words_too() -> None:
     states = [state_word(CallEntry("c", "t", "", outcome=outcome))[0] for outcome in (None, *CallOutcome)]
     assert len(set(states)) == len(states)
