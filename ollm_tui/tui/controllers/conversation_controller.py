@@ -205,6 +205,7 @@ class ConversationController:
         self._before = {call.id: call.text_before for call in event.tool_calls}
         self._last = replace(
             entry,
+            model=event.model or entry.model,
             text=event.text,
             reasoning=event.reasoning,
             live=False,
