@@ -1,4 +1,4 @@
-"""What the status line says beside the state: model, its speed, window, mode, and the repository's branch."""
+"""What the status line says beside the state, the model's speed included."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAUSES = 10.0
 """A look that takes long is taken no more often than after so many times its own time."""
 
 LEAST_SECONDS = 0.2
-"""A reply that came at once says nothing about the model: it was sent whole."""
+"""Shortest time that is measured: a faster reply was sent whole."""
 
 MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
 """Modes that F4 cycles through; yolo is chosen by name only."""
@@ -173,7 +173,7 @@ class StatusController:
 
 
 class AnswerRate:
-    """Tokens of a reply over the time from its first piece to its end; replies of sub-agents do not count."""
+    """Tokens of the session's own replies over the time each took."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -193,7 +193,7 @@ class AnswerRate:
                 pass
 
     def of(self, usage: UsageEvent) -> float | None:
-        """Return the tokens per second of the reply that `usage` is about; None where they cannot be told."""
+        """Return a reply's tokens per second; None where they are not known."""
         tokens, seconds, self._seconds = usage.completion_tokens, self._seconds, 0.0
         return tokens / seconds if tokens and seconds >= LEAST_SECONDS else None
 

@@ -176,7 +176,10 @@ class ConversationPane(Vertical):
 
 
 def find_entry(entries: Sequence[Entry], marked: int | None, words: str, step: int) -> FindEntry:
-    """Return the next (1) or previous (-1) entry with `words`, and those before it that the log has to search."""
+    """Return the next (1) or previous (-1) entry with these words.
+
+    Entries before it whose text only the log has come along, to be searched there.
+    """
     wanted = words.casefold()
     start = marked if marked is not None else (len(entries) if step < 0 else -1)
     stored: list[Entry] = []

@@ -240,7 +240,7 @@ class TerminalPane(TerminalShells):
 
 
 def reading_words(view: TerminalView) -> str:
-    """Return what is under the reading pointer, and the keys that work there."""
+    """Return what the reading pointer is on, and the keys there."""
     told = view.told_of_command
     pointed = view.links.link
     link = f"  Enter opens {pointed.words}  p prompt" if pointed is not None else ""
@@ -249,7 +249,7 @@ def reading_words(view: TerminalView) -> str:
 
 
 def source_of(command: CommandStatus | None, folder: str) -> str:
-    """Describe for the model whose terminal it is: the agent's command's, or a shell's in a folder."""
+    """Describe for the model whose terminal it is; `folder` is a shell's."""
     if command is None:
         return f"their own shell, in {short_path(folder)}" if folder else "their own shell"
     if command.detached:

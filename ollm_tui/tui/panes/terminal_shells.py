@@ -79,7 +79,7 @@ class TerminalShells(TerminalViews):
             self.notify(f"There is no terminal {number}.", markup=False)
 
     def _bind_shell(self, command_id: str) -> None:
-        """Show a shell that has started: a further one, or the first, which may have been started again."""
+        """Show a shell that has started, the first one perhaps again."""
         if self.tabs.shell_attached and self.tabs.shell_id != command_id:
             self._bind_further_shell(command_id)
             return

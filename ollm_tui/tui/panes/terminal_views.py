@@ -236,7 +236,7 @@ class TerminalViews(Vertical):
         return next((known for known, one in self._views.items() if one is view), "")
 
     def draw_tabs(self) -> None:
-        """Draw the tabs and the title; called each second while a command's age is shown."""
+        """Draw the tabs and the title; ages change each second."""
         shown = self.tabs.shown(self._now())
         self._strip.display = len(shown) > 1
         self._strip.show_tabs(shown, self.tabs.chosen)

@@ -1,4 +1,4 @@
-"""Screens and questions over the dashboard that its own keys and updates open."""
+"""Screens over the dashboard that its own keys and updates open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN_PROCESSES = 5
 
 
 class DashboardDialogs:
-    """Opens jobs, undo and questions, imported when they are first opened, and hands them their updates.
+    """Jobs, undo and questions over the dashboard, imported when first opened.
 
     What would open over another screen is not opened: that screen's keys would reach it.
     """

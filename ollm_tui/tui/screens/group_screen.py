@@ -116,7 +116,10 @@ class GroupScreen(ModalScreen[str | None]):
             self.rearm()
 
     def action_decide(self, verb: str) -> None:
-        """Approve or deny the targets; several, and an approval of HIGH risk, take two presses."""
+        """Approve or deny the targets; several take two presses.
+
+        So does an approval of HIGH risk.
+        """
         twice = len(self.selection.targets) > 1 or (verb == "approve" and self.selection.high_risk)
         if self.box.may(verb, twice=twice):
             self._decide(self.selection.targets, approved=verb == "approve")

@@ -26,7 +26,7 @@ LOOKING = "Looking ..."
 
 @dataclass(frozen=True)
 class KeyHint:
-    """A key, what it does, and the action that a click on it runs."""
+    """A key, what it does, and the action of a click."""
 
     key: str
     words: str
@@ -43,7 +43,7 @@ class MarkedRows(RowList):
 
 
 class ListAndTextScreen(ModalScreen[None]):
-    """List, text, message and keys in a box; what is above the list is its subclass's."""
+    """List, text, message and keys in a box, below a subclass's lines."""
 
     TITLE_TEXT: ClassVar[str]
     KEYS: ClassVar[tuple[KeyHint, ...]]
@@ -142,7 +142,7 @@ class SearchedListScreen(ListAndTextScreen):
         self._search.focus()
 
     def leave_search(self) -> bool:
-        """Go back to the list, which shows all again; return whether something was searched."""
+        """Leave the search; return whether there was one."""
         searching = bool(self._search.value) or self._search.has_focus
         if searching:
             self._search.value = ""

@@ -1,4 +1,4 @@
-"""Widget of the group screen: a list of whole questions that knows which were in sight to their last line."""
+"""Widget of its own: whole questions, and which of them were seen."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ LIVE_SHARE = 4
 
 
 class AnswerGrowth:
-    """Pieces of live answers on their way into a document, painted so seldom that keys come first."""
+    """Pieces of live answers, painted so seldom that keys come first."""
 
     def __init__(self, surface: ScrollSurface) -> None:
         self._surface = surface
