@@ -24,7 +24,7 @@ REPOSITORY_SECONDS = 2.0
 """Least time between two looks at the repository."""
 
 PAUSES = 10.0
-"""A look that takes long is taken no more often than after so many times its own time."""
+"""Pause after a look at the repository, in times that it took."""
 
 LEAST_SECONDS = 0.2
 """Shortest time that is measured: a faster reply was sent whole."""
@@ -66,7 +66,7 @@ class StatusController:
         self._post(updates.StatusUpdate(self.now))
 
     def follow(self, event: Event) -> None:
-        """Show what an event of the stream changes: the window's use, and how fast the model answers."""
+        """Show what an event changes: the window's use, the model's speed."""
         self._rate.follow(event)
         if isinstance(event, UsageEvent) and event.task is None:
             self._tokens_used(event)
@@ -94,7 +94,7 @@ class StatusController:
         )
 
     def offer_nothing(self) -> None:
-        """Take back the offer to go on with the session that broke off: the person goes on with this one."""
+        """Take back the offer to go on with the session that broke off."""
         if self.now.broken_off:
             self._change(replace(self.now, broken_off=""))
 
@@ -152,7 +152,10 @@ class StatusController:
             self._looking = False
 
     async def _branch(self) -> str:
-        """Return the branch, with a star where something is changed; empty without one, or where git cannot be held."""
+        """Return the branch, with a star where something is changed.
+
+        It is empty without a branch, or where git cannot be confined.
+        """
         core = self._runtime.core
         workspace = core.configuration.workspace
         around = await asyncio.to_thread(Repository.around, f"{workspace.root}/".encode())

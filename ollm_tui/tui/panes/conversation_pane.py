@@ -140,7 +140,7 @@ class ConversationPane(Vertical):
     def show_found(self, words: str, entry_id: str) -> None:
         """Go to the entry that was found; say so where there is none."""
         if not self.transcript.show_found(entry_id):
-            self.notify(f"Nothing has {visible(words)!r} in it.", markup=False)
+            self.notify(f"Nothing contains {visible(words)!r}.", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Find what was typed."""

@@ -104,7 +104,7 @@ class TerminalPane(TerminalShells):
         self._say_keys()
 
     def prefer_live(self) -> None:
-        """Bring the command that waits for input to the front, else a running one, else the person's shell."""
+        """Bring the tab to the front that most likely wants the person."""
         if (tab_id := self.tabs.live) != self.tabs.chosen:
             self.choose(tab_id)
         if self.view is not None:

@@ -1,4 +1,4 @@
-"""The person's own shells in the terminal pane: the first has a tab always, further ones while they run."""
+"""The person's own shells in the terminal pane: opened, closed, typed into."""
 
 from __future__ import annotations
 

@@ -140,7 +140,10 @@ class Dashboard(TerminalFocusScreen):
 
     @on(Intent)
     def _pass_on(self, intent: Intent) -> None:
-        """Hand an intent to the app: Textual does not bubble what was posted while this screen handled a message."""
+        """Hand an intent to the app.
+
+        Textual does not bubble what was posted while this screen handled a message.
+        """
         intent.stop()
         if isinstance(intent, SendMessage):
             self.give_room(also_less=True)

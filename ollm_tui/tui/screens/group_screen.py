@@ -1,4 +1,4 @@
-"""List of similar questions: all that were shown, or a chosen few, are approved or denied together."""
+"""List of similar questions that are approved or denied together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.remembering import RuleEffect
 
-NO_RULE = "Rules of another session are made there; here it takes a yes or a no."
+NO_RULE = "Make rules of another session there; here you can approve or deny."
 
 
 @register_keys(KeyGroup.GROUP)

@@ -1,4 +1,7 @@
-"""Base of screens that are a list with the marked entry's text beside it, or below it in a narrow window."""
+"""Base of screens that are a list with the marked entry's text.
+
+The text stands beside the list, or below it in a narrow window.
+"""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class ReadingView(TerminalCanvas):
             marks = self.marks
             line = marks.prompt_before(self.reader.line) if step < 0 else marks.prompt_after(self.reader.line)
             if line is None:
-                self.notify("There is no further prompt: a shell's are known where it tells them.", markup=False)
+                self.notify("There is no further prompt: a shell has to report them.", markup=False)
             else:
                 self._with_pointer(lambda pointer: pointer.go(line))
 
@@ -156,7 +156,7 @@ class ReadingView(TerminalCanvas):
         first, end = (newest + 1, None) if output is None else output
         last = newest if end is None else end - 1
         if last < max(first, oldest):
-            self.notify("There is no output of a shell's command here.", markup=False)
+            self.notify("There is no output of a shell command here.", markup=False)
         else:
             self._with_pointer(lambda pointer: pointer.select(max(first, oldest), min(last, newest)))
 
