@@ -9,7 +9,7 @@ from textual import on
 
 from ollm_tui.tui.panes.terminal_tabs import NEW_SHELL, SHELL, is_attached
 from ollm_tui.tui.panes.terminal_views import SHELL_GUTTER, ShellHint, TerminalViews
-from ollm_tui.tui.protocol.command_intents import AttachTerminal, CloseShell, OpenShell, TypeKeys
+from ollm_tui.tui.protocol.command_intents import CloseShell, OpenShell, TypeKeys
 
 MOST_SHELLS = 8
 
@@ -86,10 +86,10 @@ class TerminalShells(TerminalViews):
         if SHELL in self._views:
             self._drop(SHELL)
         self.tabs.shell_id = command_id
-        view = self._make_view(SHELL)
+        self._make_view(SHELL)
+        view = self._views[SHELL]
         view.display = self.tabs.chosen == SHELL
         self._hint.display = self.tabs.chosen not in self._views
-        self.post_message(AttachTerminal(command_id, view.engine.feed))
         self._send_typed_ahead(command_id)
         if self.tabs.chosen == SHELL and self.screen.focused is self._hint:
             self.screen.set_focus(view)
@@ -97,7 +97,7 @@ class TerminalShells(TerminalViews):
     def _bind_further_shell(self, command_id: str) -> None:
         in_front = self.tabs.chosen == NEW_SHELL
         self.tabs.starting = False
-        self._view_of(command_id)
+        self._make_view(command_id)
         self._views[command_id].display = False
         self._send_typed_ahead(command_id)
         if in_front:
