@@ -334,6 +334,10 @@ class ServerProvider(Protocol):
         """Learn the window of the model in use, before its first request. Raises ProviderError."""
         ...
 
+    def take_notices(self) -> list[str]:
+        """Return what the person is to know of the model; each notice once."""
+        ...
+
     async def takes_images(self) -> bool | None:
         """Return whether the model in use does; None where the server does not tell. Raises ProviderError."""
         ...

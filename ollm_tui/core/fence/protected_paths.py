@@ -110,7 +110,7 @@ def judge_writing(parts: Sequence[str]) -> Sensitivity | None:
     for sensitivity, patterns in _PATTERNS_TO_WRITE:
         if patterns.cover_or_hold(folded):
             return sensitivity
-    return None
+    return CREDENTIALS if _CREDENTIAL_PATTERNS.hold(folded) else None
 
 
 def holds_credentials(parts: Sequence[str]) -> bool:
@@ -157,7 +157,11 @@ class _Patterns:
 
     def cover_or_hold(self, folded: Sequence[str]) -> bool:
         """As `cover`, and where the path would hold one: putting `.github` in place puts its workflows there."""
-        return self.cover(folded) or (bool(folded) and folded[-1] in self._longer)
+        return self.cover(folded) or self.hold(folded)
+
+    def hold(self, folded: Sequence[str]) -> bool:
+        """Return whether a name in the path would be covered for the path's own name."""
+        return bool(folded) and folded[-1] in self._longer
 
     def _names(self, name: str) -> bool:
         known = self._known.get(name)

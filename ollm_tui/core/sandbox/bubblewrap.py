@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights
 from ollm_tui.core.sandbox.layout import RUN, Mount, MountKind, WorkGrant, mounts
-from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT, repository_paths, toolchains_of
+from ollm_tui.core.sandbox.look import CREDENTIAL_ATTRIBUTES, git_environment, repository_paths, toolchains_of
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
 from ollm_tui.core.sandbox.seccomp import look_filter, work_filter
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
@@ -158,8 +158,13 @@ class BubblewrapCage(WorkCage):
 class BubblewrapLookCage(BubblewrapCage):
     """The cage of what only looks, where the kernel has no landlock: nothing of this machine can be written."""
 
-    def __init__(self, program: str, readable: Sequence[Path], ignored: bytes = b"") -> None:
-        """`ignored` holds patterns of files that the person has git ignore in every repository."""
+    def __init__(
+        self, program: str, readable: Sequence[Path], ignored: bytes = b"", *, secrets_hidden: bool = False
+    ) -> None:
+        """`ignored` holds patterns of files that the person has git ignore in every repository.
+
+        With `secrets_hidden` git does not print what files with credentials hold or held.
+        """
         repositories = [
             Path(path)
             for folder in readable
@@ -167,7 +172,8 @@ class BubblewrapLookCage(BubblewrapCage):
             if rights is not FileRights.READ_DIR
         ]
         files = {"git/ignore": ignored} if ignored else {}
-        super().__init__(program, WorkGrant((), [*readable, *repositories], files=files))
+        attributes = {"git/attributes": CREDENTIAL_ATTRIBUTES.read_bytes()} if secrets_hidden else {}
+        super().__init__(program, WorkGrant((), [*readable, *repositories], files={**files, **attributes}))
 
     # What more namespaces would keep apart the filter refuses: shared memory, queues, names, namespaces of its own.
     _unshared = ("--unshare-user", "--unshare-pid", "--unshare-net")
@@ -197,4 +203,5 @@ class BubblewrapLookCage(BubblewrapCage):
         """Call `start` with the environment of the cage, in which git starts nothing."""
         tools = toolchains_of(environment.get("HOME", ""))
         own = {"XDG_CONFIG_HOME": RUN} if self.grant.files else {}
-        return super().start(start, {**tools, **environment, **GIT_ENVIRONMENT, **own}, terminal)
+        git = git_environment(self.file("git/attributes") if "git/attributes" in self.grant.files else "")
+        return super().start(start, {**tools, **environment, **git, **own}, terminal)

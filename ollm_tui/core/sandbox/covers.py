@@ -29,6 +29,8 @@ class Cover:
 
     path: str
     hidden: bool
+    by_place: bool = False
+    """Whether it is protected by where it lies: the directories that lead there must keep their names."""
 
 
 @dataclass
@@ -55,40 +57,46 @@ class Covers:
         """
         linked: dict[tuple[int, int], bool] = {}
         numbers: set[int] = set()
-        for path, hides in self._protected(numbers):
+        for path, hides, by_place in self._protected(numbers):
             real = Path(path).resolve()
             if real.exists() and real.is_relative_to(self.root):
                 hidden = hides and (self.secrets_hidden or real.is_socket())
                 linked.update(dict.fromkeys(_linked_files(real), hidden))
-                yield Cover(str(real), hidden)
+                yield Cover(str(real), hidden, by_place)
         if any(number in numbers for _, number in linked):
             yield from self._other_names(linked)
 
-    def _protected(self, numbers: set[int]) -> Iterator[tuple[str, bool]]:
-        """Yield protected entries and sockets, with whether reading them asks; add the numbers of other files."""
+    def _protected(self, numbers: set[int]) -> Iterator[tuple[str, bool, bool]]:
+        """Yield protected entries and sockets; add the numbers of other files.
+
+        With each, whether reading it asks, and whether it is protected by its place.
+        """
         declared = self.own_protection.judge if self.own_protection.patterns else None
         top = len(self.root.parts)
-        for entries, last in self._folders():
+        for entries, last, covered in self._folders():
             within = last if last.lower() in _DEEPER else ""
             # Every entry of the workspace comes by here, so it is decided by its name before anything else.
             for entry in entries:
-                hides = _judged(entry.name, within)
+                hides, by_place = _judged(entry.name, within), False
                 if declared is not None and hides is not True and declared("/".join(Path(entry.path).parts[top:])):
                     self._not_entered.add(entry.path)
-                    hides = True
-                if hides is not None:
-                    yield entry.path, hides
+                    hides = by_place = True
+                if hides or (hides is not None and not covered):
+                    yield entry.path, hides, by_place
                 elif entry.is_file(follow_symlinks=False):
                     numbers.add(entry.inode())
                 elif not entry.is_dir(follow_symlinks=False) and not entry.is_symlink() and _is_socket(entry):
-                    yield entry.path, True
+                    yield entry.path, True, False
 
-    def _folders(self) -> Iterator[tuple[list[os.DirEntry[str]], str]]:
-        """Yield the entries of each directory and its name; what is protected is not entered."""
+    def _folders(self) -> Iterator[tuple[list[os.DirEntry[str]], str, bool]]:
+        """Yield the entries of each directory, its name, and whether it is covered itself.
+
+        What cannot be written is entered for the secrets in it alone, and git's own data never.
+        """
         seen = 0
-        folders = [(str(self.root), "")]
+        folders = [(str(self.root), "", False)]
         while folders:
-            folder, name = folders.pop()
+            folder, name, covered = folders.pop()
             try:
                 with os.scandir(folder) as found:
                     entries = list(found)
@@ -97,15 +105,19 @@ class Covers:
             seen += len(entries)
             if seen > MOST_ENTRIES:
                 raise OSError(f"the workspace has more than {MOST_ENTRIES} entries, too many to look through")
-            yield entries, name
+            yield entries, name, covered
             for entry in entries:
-                enters = entry.is_dir(follow_symlinks=False) and entry.path not in self._not_entered
-                if enters and _judged(entry.name, name) is None:
-                    folders.append((entry.path, entry.name))
+                if not entry.is_dir(follow_symlinks=False) or entry.path in self._not_entered:
+                    continue
+                hides = _judged(entry.name, name)
+                if hides is None:
+                    folders.append((entry.path, entry.name, covered))
+                elif self.secrets_hidden and not hides and entry.name != ".git":
+                    folders.append((entry.path, entry.name, True))
 
     def _other_names(self, linked: Mapping[tuple[int, int], bool]) -> Iterator[Cover]:
         numbers = {number for _, number in linked}
-        for entries, last in self._folders():
+        for entries, last, _ in self._folders():
             for entry in entries:
                 if entry.inode() in numbers and _judged(entry.name, last) is None:
                     status = entry.stat(follow_symlinks=False)

@@ -185,16 +185,19 @@ def look_works() -> bool:
     return look.works() or not bubblewrap().problem
 
 
-def look_cage(readable: Sequence[Path], ignored: bytes = b"") -> look.LookCage | BubblewrapLookCage:
+def look_cage(
+    readable: Sequence[Path], ignored: bytes = b"", *, secrets_hidden: bool = False
+) -> look.LookCage | BubblewrapLookCage:
     """Return the cage for one command that only reads; where none works starting it fails.
 
     Args:
         readable: Directories that it can read.
         ignored: Patterns of files that the person has git ignore in every repository.
+        secrets_hidden: git does not print what files with credentials hold or held.
     """
     if look.works() or bubblewrap().problem:
-        return look.LookCage(readable, ignored)
-    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored)
+        return look.LookCage(readable, ignored, secrets_hidden)
+    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, secrets_hidden=secrets_hidden)
 
 
 def engines() -> tuple[EngineReport, ...]:

@@ -108,14 +108,17 @@ class LandlockCage(WorkCage):
             yield from _without(root, covered)
 
 
-def _without(path: str, covered: Mapping[str, FileRights]) -> Iterator[tuple[str, FileRights]]:
-    """Yield a tree with all rights, less what is covered in it."""
-    if path in covered:
-        if covered[path]:
-            yield path, covered[path]
-    elif any(each.startswith(f"{path}/") for each in covered):
+def _without(
+    path: str, covered: Mapping[str, FileRights], rights: FileRights = FileRights.ALL
+) -> Iterator[tuple[str, FileRights]]:
+    """Yield a tree with these rights, less what is covered in it."""
+    is_covered = path in covered
+    rights = covered.get(path, rights)
+    if not rights:
+        return
+    if any(each.startswith(f"{path}/") for each in covered):
         yield path, FileRights.READ_DIR
         for name in os.listdir(path):
-            yield from _without(os.path.join(path, name), covered)
-    elif not os.path.islink(path):
-        yield path, FileRights.ALL
+            yield from _without(os.path.join(path, name), covered, rights)
+    elif is_covered or not os.path.islink(path):
+        yield path, rights

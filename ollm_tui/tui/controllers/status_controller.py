@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from ollm_tui.agent.events import AssistantMessageEvent, Event, ReasoningDeltaEvent, TextDeltaEvent, UsageEvent
 from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.policy.rules import Mode
@@ -45,7 +45,7 @@ class StatusController:
         runtime.log.subscribe(lambda _: self._change(replace(self.now, recorded=not runtime.log.error)))
         self.now = SessionStatus(
             model=described.model or described.provider,
-            workspace=_short(configuration.workspace.root),
+            workspace=short_path(configuration.workspace.root),
             tokens_limit=described.context_window,
             mode=self._executor.mode.value,
             offline=described.provider == "offline",
@@ -199,11 +199,3 @@ class AnswerRate:
         """Return a reply's tokens per second; None where they are not known."""
         tokens, seconds, self._seconds = usage.completion_tokens, self._seconds, 0.0
         return tokens / seconds if tokens and seconds >= LEAST_SECONDS else None
-
-
-def _short(path: Path) -> str:
-    """Return a directory with `~` for the home directory."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)

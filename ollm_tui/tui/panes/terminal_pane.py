@@ -12,11 +12,11 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.panes.terminal_shells import TerminalShells
 from ollm_tui.tui.panes.terminal_tabs import SHELL, is_attached
-from ollm_tui.tui.panes.terminal_views import short_path
 from ollm_tui.tui.protocol.command_intents import (
     InterruptCommand,
     ResizeTerminal,

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.panes.terminal_tabs import SHELL, TerminalTabs
@@ -245,9 +246,3 @@ class TerminalViews(Vertical):
         marks = None if self.view is None else self.view.marks
         directory, exit_code = ("", None) if marks is None else (short_path(marks.directory), marks.last_exit_code)
         set_rule(self, self.tabs.title(self._label, directory, exit_code))
-
-
-def short_path(path: str) -> str:
-    """Return a directory with `~` for the home directory."""
-    home = str(Path.home())
-    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path

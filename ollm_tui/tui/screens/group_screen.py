@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
@@ -17,6 +16,7 @@ from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
 from ollm_tui.tui.question_groups import rule_wording
 from ollm_tui.tui.screens.group_box import GroupBox
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NO_RULE = "Make rules of another session there; here you can approve or deny."
 
 
 @register_keys(KeyGroup.GROUP)
-class GroupScreen(ModalScreen[str | None]):
+class GroupScreen(OverlayScreen[str | None]):
     """Shows the questions that were similar when it was opened; none is decided that was not shown whole.
 
     Dismissed with the id of a question to open alone.

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandStatus
@@ -19,6 +18,7 @@ from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.command_intents import EndJob, InterruptJob, WatchJobs
 from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, ask_first, job_state
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import DoubleClickList, ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
@@ -34,7 +34,7 @@ ACTIONS = (
 
 
 @register_keys(KeyGroup.JOBS)
-class JobsScreen(ModalScreen[str | None]):
+class JobsScreen(OverlayScreen[str | None]):
     """Dismissed with the id of the job whose tab to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(

@@ -13,7 +13,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -21,6 +20,7 @@ from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, line
 from ollm_tui.tui.widgets.line_view import LongText
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import RowList
 from ollm_tui.tui.widgets.text_box import ClickTarget, TextBox
 
@@ -45,7 +45,7 @@ class MarkedRows(RowList):
         return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
 
-class ListAndTextScreen(ModalScreen[None]):
+class ListAndTextScreen(OverlayScreen[None]):
     """List, text, message and keys in a box, below a subclass's lines."""
 
     TITLE_TEXT: ClassVar[str]

@@ -16,7 +16,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
-from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG
@@ -29,6 +28,7 @@ from ollm_tui.tui.protocol.policy import Choice
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.tab_strip import state_words
 from ollm_tui.tui.widgets.text_box import TextBox
 
@@ -49,7 +49,7 @@ def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], obje
     owner.set_timer(BURST_SECONDS, act_if_it_stands)
 
 
-class GuardedScreen(ModalScreen[Answer]):
+class GuardedScreen(OverlayScreen[Answer]):
     """Base of the questions: keys count only after a moment without keys."""
 
     def __init__(self, presses: KeyPresses) -> None:
@@ -124,26 +124,45 @@ def ask_first(owner: DOMNode, question: YesNoScreen, act: Callable[[], object]) 
 
 
 @register_keys(KeyGroup.DIALOGS, 3)
-class ChoiceScreen(WordsScreen[str]):
-    """Dismissed with the value that was chosen, empty for none. Enter does nothing."""
+class ChoiceScreen(GuardedScreen[str]):
+    """Dismissed with the value that was chosen, empty for none. Enter does nothing.
+
+    No number counts before all of the choices have been in sight.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("escape,n", "leave", "Leave it", "choice.leave", "Leave it as it is; the number of a choice takes that one")
     )
 
     def __init__(self, title: str, choices: Sequence[Choice], presses: KeyPresses) -> None:
+        super().__init__(presses)
+        self._title, self._choices = title, choices
+        self._text = LineView("choice-text")
+
+    def compose(self) -> ComposeResult:
+        """Compose the choices."""
+        with Vertical(id="choice-box") as box:
+            box.border_title, box.border_subtitle = Content(self._title), "PgUp/PgDn scroll   Esc leave it"
+            yield self._text
+
+    def on_mount(self) -> None:
+        """Show what there is to choose."""
         rows: list[StyledLine] = []
-        for number, choice in enumerate(choices, 1):
+        for number, choice in enumerate(self._choices, 1):
             role = TextRole.STRONG if choice.now else TextRole.PLAIN
             rows.append(line((f"{number} ", TextRole.ACCENT), (choice.value, role), "  (now)" if choice.now else ""))
             rows.append(line((f"  {choice.meaning}", TextRole.MUTED), hang=2, prose=True))
-        super().__init__(title, [*rows, line(), line(("Esc", TextRole.ACCENT), " leave it")], presses)
-        self._choices = choices
+        self._text.show_lines(rows)
+        self._text.focus()
+
+    @on(LineView.EndSeen)
+    def _end_seen(self) -> None:
+        self.guard.see_end()
 
     def on_key(self, event: events.Key) -> None:
         """Close with the value whose number was pressed; the one that holds is none."""
         number = int(event.character) if event.character in tuple("123456789") else 0
-        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}"):
+        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}", whole=True):
             choice = self._choices[number - 1]
             self.decide(lambda: self.dismiss("" if choice.now else choice.value))
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core import Workspace
+from ollm_tui.core import MessageBus, Workspace
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.move_file import MOST_COMPARED, MOVE_FILE
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, configure, open_core
 
@@ -69,3 +71,37 @@ async def test_searches_leave_them_out_and_say_so(settings: Options) -> None:
             shown = json.dumps(result.on_stdout())
             assert "b.txt" in shown and "a.private" not in shown
             assert "left out" in result.notes[0]
+
+
+def asks(workspace: Workspace, **arguments: str) -> str:
+    """Return why `balanced` asks before a move; empty where it does not."""
+    call = MOVE_FILE.create_invocation(arguments, ToolContext(bus=MessageBus(), workspace=workspace))
+    touched = [workspace.resolve(each.path, each.access, follow=each.follow) for each in call.touched_paths()]
+    found = next(filter(None, (workspace.sensitivity(each, Access.WRITE) for each in touched)), None)
+    return found.reason if found else call.facts().question or ""
+
+
+@pytest.mark.parametrize("folder", [".docker", ".gem", ".terraform.d", ".cargo", ".config", "sub/.docker"])
+def test_a_directory_that_makes_a_name_in_it_a_credential_is_not_renamed_unasked(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "plain").mkdir()
+    assert asks(Workspace(tmp_path), **{"from": folder, "to": "other"})
+    assert asks(Workspace(tmp_path), **{"from": "plain", "to": f"new/{folder}"})
+    assert not asks(Workspace(tmp_path), **{"from": "plain", "to": "other"})
+
+
+def test_a_directory_in_which_the_person_protects_a_path_is_not_moved_unasked(tmp_path: Path) -> None:
+    for name in ("conf/deep/prod.yml", "other/deep/prod.yml", "src/a.private"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x\n")
+    (tmp_path / "link").symlink_to("conf")
+    workspace = Workspace(tmp_path, protected_patterns=["/conf/deep/prod.yml", "/data/prod.yml", "*.private"])
+    assert "prod.yml" in asks(workspace, **{"from": "conf", "to": "elsewhere"})
+    assert "prod.yml" in asks(workspace, **{"from": "conf/deep", "to": "deep"})
+    assert "prod.yml" in asks(workspace, **{"from": "other/deep", "to": "data"}), "protected from then on"
+    assert not asks(workspace, **{"from": "link", "to": "led"}), "the link alone is moved"
+    assert not asks(workspace, **{"from": "src", "to": "lib"}), "protected wherever it lies"
+    assert not asks(Workspace(tmp_path), **{"from": "conf", "to": "elsewhere"})
+    for number in range(MOST_COMPARED + 1):
+        (tmp_path / "src" / str(number)).touch()
+    assert "too much" in asks(workspace, **{"from": "src", "to": "lib"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.cli import main
@@ -178,6 +178,7 @@ def test_a_line_gets_the_strictest_answer_of_its_parts(
     st.lists(RESTRICTION, max_size=2),
     st.sampled_from(list(ExecMode)),
 )
+@example("ls", "-", " && ", ["ls", "-"], [], ExecMode.ALLOWLIST)  # `bash -c -` takes the line for an option
 @settings(max_examples=150, deadline=None)
 def test_adding_a_part_or_a_restriction_never_loosens(
     one: str, other: str, join: str, names: list[str], restrictions: list[tuple[Decision, str]], mode: ExecMode

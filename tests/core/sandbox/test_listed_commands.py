@@ -11,6 +11,7 @@ import pytest
 
 from ollm_tui.core import MessageBus, PolicyEngine, ToolExecutor, ToolRegistry, ToolResult, Workspace
 from ollm_tui.core.base.results import ExecutionPlace
+from ollm_tui.core.fence import protected_paths
 from ollm_tui.core.policy import command_rules
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
@@ -60,12 +61,65 @@ def output(folder: Path, *words: str) -> str:
     return subprocess.run(words, cwd=folder, check=False, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("command", ["git status --short", "cat file | wc -l", "git log --format=%s; ls"])
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+@pytest.mark.parametrize(
+    "command", ["git status --short", "cat file | wc -l", "git log --format=%s; ls", f"git diff {EMPTY_TREE} HEAD"]
+)
 async def test_listed_commands_run_as_before(room: Room, command: str) -> None:
     result = await room.shell(command)
     assert result.error is None
     outside = output(room.root, "bash", "-c", command)
     assert result.return_display.split() == (outside or "(no output)").split()
+
+
+def credential_names() -> list[str]:
+    names = [each.replace("*", "x") for each in f"{protected_paths._CREDENTIALS} {protected_paths._NO_SECRETS}".split()]
+    nested = [f"deep/{name}" for name in names] + [f"{name}/inside/file" for name in names]
+    return [
+        *names,
+        *map(str.upper, names),
+        *nested,
+        "deep/.ssh/key.pub",
+        ".envx",
+        "a.py",
+        "docker/config.json",
+        "x.env",
+    ]
+
+
+def test_what_git_hides_in_the_cage_is_what_asks_before_it_is_read(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", ".")
+    settings = ("-c", f"core.attributesFile={look.CREDENTIAL_ATTRIBUTES}", "-c", "core.ignoreCase=false")
+    names = credential_names()
+    said = output(tmp_path, "git", *settings, "check-attr", "diff", "--", *names)
+    hidden = {line.rsplit(": ", 2)[0] for line in said.splitlines() if line.endswith(": unset")}
+    assert [name for name in names if (name in hidden) != protected_paths.holds_credentials(name.split("/"))] == []
+    assert len(hidden) > 100
+
+
+@pytest.mark.parametrize("landlock", [True, False], ids=["landlock", "bubblewrap"])
+async def test_git_prints_no_credentials_that_were_removed_long_ago(
+    room: Room, landlock: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in ((".env", "KEY=of-old"), ("deep/ID_RSA", "KEY=of-old"), ("plain.txt", "KEY=of-all")):
+        (room.root / name).parent.mkdir(exist_ok=True)
+        (room.root / name).write_text(f"{text}\n")
+    git(room.root, "add", "-f", ".")
+    git(room.root, "commit", "-qm", "second")
+    git(room.root, "rm", "-q", "--cached", ".env", "deep/ID_RSA")
+    git(room.root, "commit", "-qm", "third")
+    assert "of-old" in output(room.root, "git", "log", "-p"), "outside it is printed"
+    if not landlock:
+        monkeypatch.setattr(look, "works", lambda: False)
+    for command in ("git log -p", "git show HEAD~1", "git show HEAD", "git grep KEY HEAD~1", "git diff HEAD~2 HEAD~1"):
+        result = await room.shell(command)
+        assert result.error is None, result.for_model()
+        assert result.place is ExecutionPlace.READING_CAGE and "of-old" not in result.for_model()
+        assert "of-all" in result.for_model() or command == "git show HEAD"
+    for command in ("git log -pa", "git show --text HEAD", "git diff --binary HEAD~1", "git grep -a KEY HEAD~1"):
+        assert (await room.executor.explain("shell", {"command": command})).decision is Decision.ASK, command
 
 
 def bare_repository(folder: Path, program: str) -> None:

@@ -116,3 +116,41 @@ def test_a_full_or_read_only_workspace_says_so(tmp_path: Path, cage: str) -> Non
         assert ran(make(workspace), workspace, "head -c 3 full") == (0, "xxx")
     finally:
         subprocess.run(["umount", str(workspace)], check=True)
+
+
+CREDENTIALS = (
+    *(".cargo/credentials.toml", ".gem/credentials", ".docker/config.json", ".terraform.d/credentials.tfrc.json"),
+    *(".config/gh/hosts.yml", ".config/gcloud/deep/key", ".devcontainer/.env", ".vscode/deep/.npmrc", ".github/id_rsa"),
+    *("sub/.cargo/credentials", "sub/.husky/.env.local", "conf/prod.yml"),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_secret_is_read_in_what_cannot_be_written_either(tmp_path: Path, mode: SandboxMode) -> None:
+    for name in (*CREDENTIALS, ".cargo/config.toml", ".github/workflows/ci.yml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"text of {name}\n")
+    fence = Workspace(tmp_path, protected_patterns=["/conf/prod.yml"])
+
+    def run(command: str) -> tuple[int, str]:
+        cage = Sandbox(SandboxSettings(mode)).work_cage(fence, secrets_hidden=True)
+        return ran(cage, tmp_path, command)
+
+    for name in CREDENTIALS:
+        assert "text of" not in run(f"cat {name}")[1], name
+        assert (tmp_path / name).read_text() == f"text of {name}\n"
+    assert run("cat .cargo/config.toml .github/workflows/ci.yml")[1].count("text of") == 2
+    assert run("echo x >> .cargo/config.toml || echo x >> .github/workflows/ci.yml")[0] != 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_protected_by_its_place_keeps_it(tmp_path: Path, mode: SandboxMode) -> None:
+    secret = ("conf/deep/prod.yml", ".docker/config.json")
+    for name in secret:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("secret\n")
+    fence = Workspace(tmp_path, protected_patterns=["/conf/deep/prod.yml"])
+    for command in ("mv conf elsewhere", "mv conf/deep elsewhere", "mv .docker elsewhere", "mv conf/deep conf/other"):
+        ran(Sandbox(SandboxSettings(mode)).work_cage(fence, secrets_hidden=True), tmp_path, command)
+        holding = [file for file in tmp_path.rglob("*") if file.is_file() and file.read_text() == "secret\n"]
+        assert sorted(str(file.relative_to(tmp_path)) for file in holding) == sorted(secret), command

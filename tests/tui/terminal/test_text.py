@@ -165,6 +165,18 @@ def test_blank_rows_below_the_cursor_go_first() -> None:
     assert made.scrolled_back() == []
 
 
+def test_a_taller_screen_takes_lines_back_when_text_reaches_its_bottom() -> None:
+    made = terminal(10, 3, "a\r\nb\r\nc\r\n$ \r\nmenu\x1b[A")
+    assert made.lines == ["c", "$", "menu"]
+    made.screen.resize(4, 10)
+    assert made.lines == ["b", "c", "$", "menu"]
+    assert made.cursor == (2, 4)
+    assert made.scrolled_back() == ["a"]
+    made.feed("\x1b[J")
+    made.screen.resize(5, 10)
+    assert made.lines == ["b", "c", "$", "", ""]
+
+
 def test_lines_broken_by_the_width_are_broken_anew() -> None:
     made = terminal(10, 4, "abcdefghijklmno\r\n日本語日本語\r\n$ ab")
     made.screen.resize(4, 30)

@@ -40,12 +40,14 @@ MAX_IGNORE_BYTES = 65_536
 class Descent(NamedTuple):
     """What a search reads below a directory.
 
-    `hidden`: names with a leading dot; `links`: what links lead to; `shown`: globs of hidden names it reads anyway.
+    `hidden`: names with a leading dot; `links`: what links lead to; `shown`: globs of hidden names it reads anyway,
+    `endings` those of hidden files.
     """
 
     hidden: bool = True
     links: bool = False
     shown: tuple[str, ...] = ()
+    endings: frozenset[str] = frozenset()
 
 
 class _Entry(Enum):
@@ -254,7 +256,7 @@ class CommandPaths:
             if not descent.hidden:
                 shown += _shown_again(path, listing.ignore_files)
                 folders = [name for name in folders if _is_reached(name, shown)]
-                secrets = [name for name in secrets if _is_reached(name, shown)]
+                secrets = [name for name in secrets if _is_reached(name, shown) or _ending(name) in descent.endings]
             if secrets:
                 return f"{os.path.relpath(f'{path}/{secrets[0]}', folder)} below it holds credentials"
             if not descent.links:  # what is installed is full of links
@@ -352,6 +354,11 @@ def _program_folders(path: str, roots: tuple[Path, ...], cwd: str) -> tuple[tupl
 def _is_reached(name: str, shown: list[re.Pattern[str]]) -> bool:
     """Return whether a search that skips hidden names reads this one."""
     return not name.startswith(".") or any(pattern.fullmatch(name.casefold()) for pattern in shown)
+
+
+def _ending(hidden: str) -> str:
+    """Return the last ending of a hidden name: none of `.env`, `json` of `.env.json`."""
+    return hidden[1:].casefold().rpartition(".")[2] if "." in hidden[1:] else ""
 
 
 def _shown_again(folder: str, names: Iterable[str]) -> list[re.Pattern[str]]:

@@ -124,6 +124,8 @@ class ReadOnlyForm:
     response: bool = False
     directory: bool = False
     variables: bool = False
+    tried: frozenset[str] = frozenset()
+    """What is put behind a name where no such file is."""
     sub: Mapping[str, ReadOnlyForm] = field(default_factory=dict[str, "ReadOnlyForm"])
 
 

@@ -32,10 +32,10 @@ MAX_DIRECTORIES = 6
 
 _GIT_PRINTS = {"diff", "show", "grep", "cat-file", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff"}
 _GIT_PRINTS_PATCHES = {"log", "stash", "reflog"}
-_PATCH_OPTIONS = frozenset(
-    {"-p", "-u", "-U", "-c", "-m", "-L", "-W", "--patch", "--unified", "--cc", "--patch-with-stat", "--patch-with-raw"}
-    | {"--word-diff", "--color-words", "--full-diff", "--function-context", "--remerge-diff"}
-)
+_VERBOSE = frozenset({"-v", "--verbose"})
+"""With these `git status` prints what is staged."""
+_AS_TEXT = frozenset({"-a", "--text", "--binary"})
+"""With these git prints the files of which the cage has it say that they differ."""
 
 
 class ReadOnlyVerdict(NamedTuple):
@@ -177,7 +177,9 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
         descent = (
             Descent(links=True) if name == "diff" and len(paths) > 1 else None
         )  # counts outside a repository alone
-        prints = name in _GIT_PRINTS or (name in _GIT_PRINTS_PATCHES and not given.options.isdisjoint(_PATCH_OPTIONS))
+        prints = _prints_contents(name, given.options)
+        if prints and (forced := given.options & _AS_TEXT):
+            raise NotReadOnlyError(f"{min(forced)} prints what is left out of credentials otherwise")
         return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories), prints)
     match spec.operands:
         case "echo":
@@ -198,6 +200,15 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
     return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), _descent(given, spec))
 
 
+def _prints_contents(name: str, options: set[str]) -> bool:
+    """Return whether a sub-command of git prints what files hold."""
+    if name == "status":
+        return not options.isdisjoint(_VERBOSE)
+    if name in _GIT_PRINTS_PATCHES:
+        return not options <= tables().word_lists["git_silent"]
+    return name in _GIT_PRINTS
+
+
 def _descent(given: ParsedOptions, spec: ReadOnlyForm) -> Descent | None:
     """Return what it reads below the directories it is given."""
     if given.options & spec.follows:
@@ -207,8 +218,10 @@ def _descent(given: ParsedOptions, spec: ReadOnlyForm) -> Descent | None:
     match spec.searches:
         case "visible" if not given.options & {"--files", "--type-list"}:
             # A kind of files may hold hidden ones by name, and one that is chosen is read: `-t sh` reads .env.
-            plain = "--type-add" not in given.options and tables().word_lists["rg_kinds"].issuperset(given.kinds)
-            return Descent(hidden=False, shown=(*given.globs, *(() if plain else ("*",))))
+            lists = tables().word_lists
+            plain = "--type-add" not in given.options and lists["rg_kinds"].issuperset(given.kinds)
+            endings = lists["rg_endings"] if given.kinds and plain else frozenset[str]()
+            return Descent(hidden=False, shown=(*given.globs, *(() if plain else ("*",))), endings=endings)
         case "links":
             return Descent(links=True)
         case _:
@@ -227,6 +240,7 @@ def _paths(given: ParsedOptions, spec: ReadOnlyForm) -> list[str]:
         _check_scripts(given, spec, operands)
         here = here or bool(given.options & (spec.descends | spec.follows))
     paths = [*given.paths, *[operand for operand in operands if operand != "-"]]
+    paths += [f"{path}{ending}" for ending in sorted(spec.tried) for path in paths]
     return [*paths, "."] if here and not operands else paths
 
 

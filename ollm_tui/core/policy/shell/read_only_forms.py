@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, tables
@@ -264,7 +265,10 @@ def _check_config(given: ParsedOptions) -> None:
 
 
 def _candidates(operands: list[str]) -> list[str]:
-    """Return all that git might take for a path: operands, and what follows a revision's colon."""
+    """Return all that git might take for a path: operands, and what follows a revision's colon.
+
+    git takes `..` off the name before it, where the kernel takes it off the place: what either finds is judged.
+    """
     paths: list[str] = []
     for operand in operands:
         if operand.startswith((":!", ":^")):
@@ -278,4 +282,4 @@ def _candidates(operands: list[str]) -> list[str]:
             if behind:
                 paths.append(behind)
             start = operand.find(":", start + 1)
-    return paths
+    return [*paths, *[posixpath.normpath(path) for path in paths if ".." in path.split("/")]]

@@ -151,7 +151,7 @@ def bash_accepts(line: str, timeout: float = 2.0) -> bool:
         return False
     try:
         done = subprocess.run(
-            ["/bin/bash", "--noprofile", "--norc", "-n", "-c", line],
+            ["/bin/bash", "--noprofile", "--norc", "-n", "-c", "--", line],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -110,6 +110,11 @@ class ScreenRow:
                 end += 1
             self.text = head + run + text[end:]
 
+    def write_styled(self, x: int, run: str, styles: list[CellStyle]) -> None:
+        """Write `run` at column `x` with a style for each column."""
+        self.write(x, run, DEFAULT)
+        self.expand_styles()[x : x + len(run)] = styles
+
     def erase(self, start: int, end: int, columns: int, style: CellStyle) -> None:
         """Blank columns `start` up to `end`; only a background leaves cells stored."""
         if style is DEFAULT:
@@ -186,9 +191,10 @@ class ScreenRow:
 
     def paste(self, x: int, part: ScreenRow) -> None:
         """Write what `cut` took, at column `x`."""
-        self.write(x, part.text, DEFAULT)
         if part.styles is not None or part.spans is not None:
-            self.expand_styles()[x : x + len(part.text)] = part.expand_styles()
+            self.write_styled(x, part.text, part.expand_styles())
+        else:
+            self.write(x, part.text, DEFAULT)
 
     def _pad(self, length: int) -> None:
         have = len(self.text)

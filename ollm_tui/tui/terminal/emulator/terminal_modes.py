@@ -140,7 +140,7 @@ class ModesScreen(RectangleScreen):
         self.mode.difference_update({mo.DECOM, mo.IRM, 1 << 5, 45 << 5, 66 << 5, 69 << 5})
         self.mode.update({mo.DECAWM, mo.DECTCEM})
         self.cursor.hidden = False
-        self.set_style(DEFAULT)
+        self.cursor.style = DEFAULT
         self.saved = SavedCursor()
         self.cursor_shape = 0
         self.synchronized_since = None
@@ -220,7 +220,7 @@ class ModesScreen(RectangleScreen):
             self.mode.discard(mo.DECOM)
         self._charset_tables = [saved.g0, saved.g1]
         self._select_charset(saved.charset)
-        self.set_style(saved.style)
+        self.cursor.style = saved.style
         self.cursor.x = min(saved.x, self.columns)
         self.cursor.y = min(saved.y, self.lines - 1)
 

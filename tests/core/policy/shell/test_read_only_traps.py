@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from ollm_tui.core.git.configuration import configured_program
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.policy.shell.program_table import tables
 from ollm_tui.core.policy.shell.risky_options import sed_is_harmless
+from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.options import Options
@@ -63,6 +66,31 @@ def test_a_search_that_reads_hidden_credentials_asks(judge: Judge, tmp_path: Pat
     (tmp_path / ".env").write_text("TOKEN=1")
     found = judge(line)
     assert found.decision is Decision.ASK and ".env" in found.reason
+
+
+def test_a_kind_of_files_reads_hidden_credentials_of_its_ending(judge: Judge, tmp_path: Path) -> None:
+    (tmp_path / ".env.local").write_text("TOKEN=1")
+    lines = ("rg -t json x", "rg -tpy x", "rg -t md -t yaml x")
+    assert all(allowed(judge, line) for line in lines)
+    for name in ("json", "PY", "yaml"):
+        (tmp_path / f".env.{name}").write_text("TOKEN=1")
+    assert not any(allowed(judge, line) for line in lines)
+    assert allowed(judge, "rg x") and allowed(judge, "rg -T json x")
+
+
+def test_the_endings_of_kinds_are_those_that_the_program_knows() -> None:
+    program = find_ripgrep([])
+    assert program is not None
+    said = subprocess.run([program, "--type-list"], capture_output=True, text=True, check=True).stdout
+    globs = dict(line.split(": ", 1) for line in said.splitlines())
+    lists = tables().word_lists
+    endings = {
+        glob.casefold().rpartition(".")[2]
+        for kind in lists["rg_kinds"]
+        for glob in globs.get(kind, "").split(", ")
+        if glob.startswith("*.")
+    }
+    assert [one for one in endings if not any(fnmatchcase(known, one) for known in lists["rg_endings"])] == []
 
 
 @pytest.mark.parametrize("pattern", ["!.env", "!*", " !.e*", "!**/.env", "!/.ENV", "!.env/"])
@@ -235,8 +263,20 @@ def test_git_asks_before_it_prints_tracked_credentials(judge: Judge, tmp_path: P
     (tmp_path / "src" / "long name é.py").write_text("x = 1\n")
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    printing = ("git diff", "git log -p", "git grep x", "git show HEAD", "git cat-file -p HEAD", "git stash show -p")
-    quiet = ("git status", "git log", "git log --stat", "git ls-files", "git branch")
+    printing = (
+        *("git diff", "git log -p", "git grep x", "git show HEAD", "git cat-file -p HEAD", "git stash show -p"),
+        *("git status -v", "git status -vv", "git status --verbose", "git log --check", "git log -1W"),
+        *("git reflog --check", "git log --word-diff-regex=.", "git log --submodule=diff"),
+    )
+    quiet = (
+        "git status",
+        "git status -s",
+        "git log",
+        "git log --stat",
+        "git log -aRD -1",
+        "git ls-files",
+        "git branch",
+    )
     assert all(allowed(judge, line) for line in (*printing, *quiet))
     (tmp_path / "src" / ".env").write_text("TOKEN=1")
     assert all(allowed(judge, line) for line in (*printing, *quiet)), "not tracked: git prints nothing of it"

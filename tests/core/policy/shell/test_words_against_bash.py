@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.shell.shell_line import analyse
+from ollm_tui.core.policy.shell.shell_line import analyse, bash_accepts
+from ollm_tui.core.shell.pty_process import bash_line
 from tests import DATA_DIR
 
 BASH = shutil.which("bash")
@@ -52,7 +53,7 @@ def executed(line: str, directory: Path) -> list[tuple[str, ...]]:
     scratch = directory / "scratch"
     scratch.mkdir(exist_ok=True)
     subprocess.run(
-        [BASH or "bash", "--noprofile", "--norc", "-c", line],
+        bash_line(line),
         cwd=scratch,
         env={"PATH": "/nowhere", "V": "v v", "HOME": "/nowhere", "RECORD": str(record), "LC_ALL": "C.UTF-8",
              "BASH_FUNC_command_not_found_handle%%": RECORD, "BASH_FUNC_[%%": BRACKET},
@@ -99,6 +100,12 @@ def test_bash_runs_only_commands_that_were_analysed_with_those_very_words(tmp_pa
         if not any(operator in line for operator in ("&&", "||", "!")) and real:
             assert real == analysed, line
     assert ran > LINES, "bash ran hardly anything"
+
+
+@pytest.mark.parametrize("line", ["-", "-i", "--version", "-o", "+x", "-x ls; za", "--rcfile=x && za"])
+def test_a_line_that_begins_like_an_option_is_a_command_all_the_same(tmp_path: Path, line: str) -> None:
+    assert bash_accepts(line)
+    assert line.split()[0] in [words[0] for words in executed(line, tmp_path)]
 
 
 def test_a_test_in_brackets_has_the_words_that_bash_gives_it(tmp_path: Path) -> None:
