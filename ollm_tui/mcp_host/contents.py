@@ -1,4 +1,4 @@
-"""What a server returns as text and pictures, cut for the way out; knows types only, no connection."""
+"""Results of a server, cut to size; this part knows no connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GGUF files in LM Studio's and Ollama's folders and `~/models`: looked for on disk, no server is asked."""
+"""GGUF files of LM Studio, Ollama and `~/models`, found without a server."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ollm_tui.tui.values import ConfirmationQueueSnapshot
 
 @dataclass
 class GroupSelection:
-    """The questions of a list, oldest first; a key decides the chosen ones, else all that wait."""
+    """Questions of a list, oldest first; keys decide the chosen, else all waiting."""
 
     queue: ConfirmationQueueSnapshot
     shown: dict[str, Confirmation]

@@ -1,4 +1,4 @@
-"""The prompt's history and draft as two files in the state directory, which work without the widget."""
+"""The prompt's history and draft as files, which know no widget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of the prompt that open screens, go to panes, or are about the whole; and the palette's entries."""
+"""Commands of the prompt about screens and panes; entries of the palette."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and arguments that scripts for Claude Code look for, both ways; a table of theirs, which knows no hook."""
+"""Claude Code's names of tools and arguments; a table without hooks."""
 
 from __future__ import annotations
 

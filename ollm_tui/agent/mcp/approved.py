@@ -1,4 +1,4 @@
-"""The file of approved tool definitions, bound to the servers that gave them; it outlives every connection."""
+"""The file of approved tool definitions, each bound to its server."""
 
 from __future__ import annotations
 

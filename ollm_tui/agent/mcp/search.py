@@ -1,4 +1,4 @@
-"""`tool_search`, a tool in its own file: find MCP tools by what they do, where not all schemas have room."""
+"""`tool_search`, a tool in its own file: find MCP tools by words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of MCP servers as ours: free names, calls through the host, pictures in results kept as files."""
+"""Tools of MCP servers as ours, called through the host process."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class PictureData(ToolData):
 
 
 def _with_pictures(result: ToolResult, pictures: Iterable[Picture], folder: Path) -> ToolResult:
-    """Return the result with its pictures kept as files in the folder. Blocking. Raises FileWriteFailed."""
+    """Keep the result's pictures as files. Blocking. Raises FileWriteFailed."""
     notes: list[str] = []
     artifacts: list[Artifact] = []
     shown: str | None = None
@@ -218,7 +218,7 @@ def _with_pictures(result: ToolResult, pictures: Iterable[Picture], folder: Path
 
 
 def _kept_picture(content: bytes, ending: str, folder: Path) -> str:
-    """Write to a name that goes by the content, so that the same picture is kept once."""
+    """Write under a name made of the content, once a picture."""
     path = folder / f"picture-{hashlib.sha256(content).hexdigest()[:16]}.{ending}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

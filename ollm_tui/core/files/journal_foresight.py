@@ -1,4 +1,4 @@
-"""Paths as they will be once part of an undo is done, to plan a whole turn; apart from the undo, which acts."""
+"""Paths as a planned undo will leave them; nothing here acts."""
 
 from __future__ import annotations
 

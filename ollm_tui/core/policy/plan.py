@@ -1,4 +1,4 @@
-"""An approved plan, a layer below the execution: what its steps name may run, and everything else asks."""
+"""An approved plan, below execution: what its steps name may run."""
 
 from __future__ import annotations
 

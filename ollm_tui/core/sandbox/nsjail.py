@@ -1,4 +1,4 @@
-"""nsjail, an engine in its own file: a command in namespaces, where bubblewrap is not there."""
+"""nsjail, an engine in its own file, used where bubblewrap is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status line says beside the state: model, its speed, window, mode, and the repository's branch."""
+"""What the status line says beside the state, the model's speed included."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ REPOSITORY_SECONDS = 2.0
 """Least time between two looks at the repository."""
 
 PAUSES = 10.0
-"""A look that takes long is taken no more often than after so many times its own time."""
+"""Pause after a look at the repository, in times that it took."""
 
 LEAST_SECONDS = 0.2
-"""A reply that came at once says nothing about the model: it was sent whole."""
+"""Shortest time that is measured: a faster reply was sent whole."""
 
 MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
 """Modes that F4 cycles through; yolo is chosen by name only."""
@@ -66,7 +66,7 @@ class StatusController:
         self._post(updates.StatusUpdate(self.now))
 
     def follow(self, event: Event) -> None:
-        """Show what an event of the stream changes: the window's use, and how fast the model answers."""
+        """Show what an event changes: the window's use, the model's speed."""
         self._rate.follow(event)
         if isinstance(event, UsageEvent) and event.task is None:
             self._tokens_used(event)
@@ -94,7 +94,7 @@ class StatusController:
         )
 
     def offer_nothing(self) -> None:
-        """Take back the offer to go on with the session that broke off: the person goes on with this one."""
+        """Take back the offer to go on with the session that broke off."""
         if self.now.broken_off:
             self._change(replace(self.now, broken_off=""))
 
@@ -152,7 +152,10 @@ class StatusController:
             self._looking = False
 
     async def _branch(self) -> str:
-        """Return the branch, with a star where something is changed; empty without one, or where git cannot be held."""
+        """Return the branch, with a star where something is changed.
+
+        It is empty without a branch, or where git cannot be confined.
+        """
         core = self._runtime.core
         workspace = core.configuration.workspace
         around = await asyncio.to_thread(Repository.around, f"{workspace.root}/".encode())
@@ -173,7 +176,7 @@ class StatusController:
 
 
 class AnswerRate:
-    """Tokens of a reply over the time from its first piece to its end; replies of sub-agents do not count."""
+    """Tokens of the session's own replies over the time each took."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -193,6 +196,6 @@ class AnswerRate:
                 pass
 
     def of(self, usage: UsageEvent) -> float | None:
-        """Return the tokens per second of the reply that `usage` is about; None where they cannot be told."""
+        """Return a reply's tokens per second; None where they are not known."""
         tokens, seconds, self._seconds = usage.completion_tokens, self._seconds, 0.0
         return tokens / seconds if tokens and seconds >= LEAST_SECONDS else None

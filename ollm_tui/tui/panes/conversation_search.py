@@ -69,7 +69,7 @@ class ConversationSearch(Horizontal):
     def show_found(self, entry_id: str) -> None:
         """Go to the entry that was found; say so where there is none."""
         if not self._transcript.show_found(entry_id, self._step):
-            self.notify(f"Nothing has {visible(self.words)!r} in it.", markup=False)
+            self.notify(f"Nothing contains {visible(self.words)!r}.", markup=False)
         self.show_hits()
 
     @on(events.DescendantFocus)
@@ -107,7 +107,10 @@ class ConversationSearch(Horizontal):
 
 
 def find_entry(entries: Sequence[Entry], marked: int | None, words: str, step: int) -> FindEntry:
-    """Return the next (1) or previous (-1) entry with `words`, and those before it that the log has to search."""
+    """Return the next (1) or previous (-1) entry with these words.
+
+    Entries before it whose text only the log has come along, to be searched there.
+    """
     wanted = words.casefold()
     start = marked if marked is not None else (len(entries) if step < 0 else -1)
     stored: list[Entry] = []

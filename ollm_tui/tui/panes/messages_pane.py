@@ -1,4 +1,4 @@
-"""Pane above the prompt: the messages that wait for the model are edited, reordered, dropped."""
+"""Pane of the messages that wait for the model, above the prompt."""
 
 from __future__ import annotations
 

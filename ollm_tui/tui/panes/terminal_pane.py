@@ -33,6 +33,42 @@ if TYPE_CHECKING:
     from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
+class PaneSearch:
+    """Search line over the terminal that is searched; its words are kept."""
+
+    def __init__(self, pane: Widget) -> None:
+        self._pane = pane
+        self._line: TerminalSearch | None = None
+        self._sought = ""
+
+    async def ask(self, view: TerminalView) -> None:
+        """Open the line over a terminal, or go back to the one that is open."""
+        if self._line is not None:
+            self._line.ask()
+            return
+        from ollm_tui.tui.panes.terminal_search_line import TerminalSearch  # not before it is needed: it loads `Input`
+
+        self._line = TerminalSearch(view, self._sought)
+        await self._pane.mount(self._line)
+
+    def follow(self, view: Widget, *, over_tabs: bool) -> None:
+        """Place the line anew, or close it where the search of its terminal has ended."""
+        line = self._line
+        if line is None or line.view is not view:
+            return
+        if line.view.search.active:
+            line.place(over_tabs=over_tabs)
+        else:
+            self._sought = line.sought
+            self.leave(view)
+
+    def leave(self, view: Widget) -> None:
+        """Close the line of a terminal."""
+        if self._line is not None and self._line.view is view:
+            self._line.remove()
+            self._line = None
+
+
 @register_keys(KeyGroup.TERMINAL)
 class TerminalPane(TerminalShells):
     """Terminals of the person's shell and of the agent's commands."""
@@ -61,15 +97,14 @@ class TerminalPane(TerminalShells):
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
-        self._search: TerminalSearch | None = None
-        self._sought = ""
+        self._searching = PaneSearch(self)
 
     def on_mount(self) -> None:
         """Show the keys."""
         self._say_keys()
 
     def prefer_live(self) -> None:
-        """Bring the command that waits for input to the front, else a running one, else the person's shell."""
+        """Bring the tab to the front that most likely wants the person."""
         if (tab_id := self.tabs.live) != self.tabs.chosen:
             self.choose(tab_id)
         if self.view is not None:
@@ -82,16 +117,8 @@ class TerminalPane(TerminalShells):
 
     async def ask_what_to_find(self) -> None:
         """Open the search line over the terminal in front."""
-        view = self.view
-        if self._search is not None:
-            self._search.ask()
-        elif view is not None:
-            from ollm_tui.tui.panes.terminal_search_line import (
-                TerminalSearch,  # not before it is needed: it loads `Input`
-            )
-
-            self._search = TerminalSearch(view, self._sought)
-            await self.mount(self._search)
+        if self.view is not None:
+            await self._searching.ask(self.view)
 
     async def await_prefix_key(self) -> None:
         """Show what the next key can do, and wait for it."""
@@ -191,20 +218,12 @@ class TerminalPane(TerminalShells):
     def on_terminal_view_reading_changed(self, event: TerminalView.ReadingChanged) -> None:
         """Update or close the search line, and show the keys."""
         event.stop()
-        search = self._search
-        if search is not None and search.view is event.view:
-            if search.view.search.active:
-                search.place(over_tabs=self._strip.display)
-            else:
-                self._sought, self._search = search.sought, None
-                search.remove()
+        self._searching.follow(event.view, over_tabs=self._strip.display)
         self._say_keys()
         self.post_message(self.SelectionChanged())
 
     def _drop(self, tab_id: str) -> None:
-        if self._search is not None and self._search.view is self._views[tab_id]:
-            self._search.remove()
-            self._search = None
+        self._searching.leave(self._views[tab_id])
         leaves = tab_id != SHELL and self._views[tab_id].has_focus
         if leaves:  # what is typed next was not meant for the shell
             self.screen.set_focus(None)
@@ -240,7 +259,7 @@ class TerminalPane(TerminalShells):
 
 
 def reading_words(view: TerminalView) -> str:
-    """Return what is under the reading pointer, and the keys that work there."""
+    """Return what the reading pointer is on, and the keys there."""
     told = view.told_of_command
     pointed = view.links.link
     link = f"  Enter opens {pointed.words}  p prompt" if pointed is not None else ""
@@ -249,7 +268,7 @@ def reading_words(view: TerminalView) -> str:
 
 
 def source_of(command: CommandStatus | None, folder: str) -> str:
-    """Describe for the model whose terminal it is: the agent's command's, or a shell's in a folder."""
+    """Describe for the model whose terminal it is; `folder` is a shell's."""
     if command is None:
         return f"their own shell, in {short_path(folder)}" if folder else "their own shell"
     if command.detached:

@@ -1,4 +1,4 @@
-"""The person's own shells in the terminal pane: the first has a tab always, further ones while they run."""
+"""The person's own shells in the terminal pane: opened, closed, typed into."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual import on
 
 from ollm_tui.tui.panes.terminal_tabs import NEW_SHELL, SHELL, is_attached
 from ollm_tui.tui.panes.terminal_views import SHELL_GUTTER, ShellHint, TerminalViews
-from ollm_tui.tui.protocol.command_intents import AttachTerminal, CloseShell, OpenShell, TypeKeys
+from ollm_tui.tui.protocol.command_intents import CloseShell, OpenShell, TypeKeys
 
 MOST_SHELLS = 8
 
@@ -79,17 +79,17 @@ class TerminalShells(TerminalViews):
             self.notify(f"There is no terminal {number}.", markup=False)
 
     def _bind_shell(self, command_id: str) -> None:
-        """Show a shell that has started: a further one, or the first, which may have been started again."""
+        """Show a shell that has started, the first one perhaps again."""
         if self.tabs.shell_attached and self.tabs.shell_id != command_id:
             self._bind_further_shell(command_id)
             return
         if SHELL in self._views:
             self._drop(SHELL)
         self.tabs.shell_id = command_id
-        view = self._make_view(SHELL)
+        self._make_view(SHELL)
+        view = self._views[SHELL]
         view.display = self.tabs.chosen == SHELL
         self._hint.display = self.tabs.chosen not in self._views
-        self.post_message(AttachTerminal(command_id, view.engine.feed))
         self._send_typed_ahead(command_id)
         if self.tabs.chosen == SHELL and self.screen.focused is self._hint:
             self.screen.set_focus(view)
@@ -97,7 +97,7 @@ class TerminalShells(TerminalViews):
     def _bind_further_shell(self, command_id: str) -> None:
         in_front = self.tabs.chosen == NEW_SHELL
         self.tabs.starting = False
-        self._view_of(command_id)
+        self._make_view(command_id)
         self._views[command_id].display = False
         self._send_typed_ahead(command_id)
         if in_front:

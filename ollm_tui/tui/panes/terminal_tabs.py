@@ -1,4 +1,4 @@
-"""Tabs of the terminal pane: whose they are, which is in front, what they are called; without widgets."""
+"""Tabs of the terminal pane and their labels; without widgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHELL = "shell"
 """Tab id of the person's shell, whether or not it has started."""
 
 NEW_SHELL = "new shell"
-"""Tab id of a further shell that starts; once it has, its command's id is the tab's."""
+"""Tab id of a further shell that starts; later its command's id."""
 
 ENDED_TABS = 9
 """Most tabs of ended commands; the oldest are removed first."""
@@ -23,7 +23,7 @@ MAX_TITLE = 60
 
 @dataclass
 class TerminalTabs:
-    """The person's shells, the first of which has a tab always, then the agent's commands."""
+    """Tabs of the person's shells, the first always there, and of commands."""
 
     commands: dict[str, CommandStatus] = field(default_factory=dict[str, CommandStatus])
     shell_id: str = ""
@@ -72,7 +72,7 @@ class TerminalTabs:
 
     @property
     def live(self) -> str:
-        """The tab to go to: where input is waited for, else of a running command, else of a shell."""
+        """The tab to go to: a waiting or running command, else a shell."""
         waiting = [one.id for one in self.running if one.waiting_for_input]
         in_front = [one.id for one in self.running if one.id == self.chosen or not one.background]
         own = SHELL if self.agents_command is not None else self.chosen
@@ -80,7 +80,7 @@ class TerminalTabs:
         return self.chosen if self.chosen in candidates else candidates[-1]
 
     def is_over(self, tab_id: str) -> bool:
-        """Return whether a tab goes: its command is not known any more, or was a further shell."""
+        """Return whether a tab goes, since its command or shell is gone."""
         command = self.commands.get(tab_id)
         return command is None or (command.kind is CommandKind.PERSON and not command.attached)
 
@@ -89,7 +89,7 @@ class TerminalTabs:
         self.titles.pop(tab_id, None)
 
     def shown(self, now: float) -> list[Tab]:
-        """Return the tabs in their order; of ended commands only the last few."""
+        """Return the tabs in order; of ended commands the last few."""
         shell = self.commands.get(self.shell_id)
         ended = "" if shell is None or shell.attached else f" {state_words(shell)[0]} Enter restarts"
         others = [command for command in self.commands.values() if command.kind is CommandKind.AGENT]
@@ -107,13 +107,16 @@ class TerminalTabs:
         return [*named, *tabs]
 
     def beside(self, step: int, now: float) -> str:
-        """Return the tab so many steps from the one in front; after the last comes the first."""
+        """Return the tab so many steps away, going round."""
         ids = [tab.id for tab in self.shown(now)]
         place = ids.index(self.chosen) if self.chosen in ids else 0
         return ids[(place + step) % len(ids)]
 
     def title(self, label: str, directory: str, exit_code: int | None) -> str:
-        """Return the tab in front, what its program set or its directory, and the last exit code of a shell."""
+        """Return the pane's title.
+
+        It has the tab in front, what its program set or else its directory, and a shell's last exit code.
+        """
         agents = self.agents_command is not None
         parts = ["Terminal", f"agent: {label}" if agents else label]
         parts.append(visible(self.titles.get(self.chosen) or directory)[:MAX_TITLE])

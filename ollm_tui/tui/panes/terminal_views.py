@@ -148,7 +148,7 @@ class TerminalViews(Vertical):
         self.tabs.chosen = tab_id
         self.tabs.rung.discard(tab_id)
         if tab_id != SHELL:
-            self._view_of(tab_id)
+            self._make_view(tab_id)
         for known, view in self._views.items():
             view.display = known == tab_id
         self._hint.display = tab_id not in self._views
@@ -195,21 +195,18 @@ class TerminalViews(Vertical):
             self._copied_at = self._now()
             self.notify(f"A program put {len(event.text)} characters on the clipboard.", markup=False)
 
-    def _view_of(self, tab_id: str) -> None:
-        if tab_id not in self._views and tab_id in self.tabs.commands:
-            view = self._make_view(tab_id)
-            view.interactive = self.tabs.commands[tab_id].attached
-            self.post_message(AttachTerminal(tab_id, view.engine.feed))
-
-    def _make_view(self, tab_id: str) -> TerminalView:
+    def _make_view(self, tab_id: str) -> None:
+        """Make the view of a tab and attach its command, unless it has one."""
+        command = self.tabs.commands.get(self.tabs.command_id(tab_id))
+        if command is None or tab_id in self._views:
+            return
         # Imported with the first terminal: the emulator takes most of the load time.
         from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
         from ollm_tui.tui.terminal.terminal_view import TerminalView
 
         # Right size from the start: a later resize would renumber the lines written before it.
         room = self.focus_target.outer_size
-        command = self.tabs.commands.get(tab_id)
-        gutter = command is None or command.kind is CommandKind.PERSON  # only a shell tells of its commands
+        gutter = command.kind is CommandKind.PERSON  # only a shell tells of its commands
         engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
@@ -223,7 +220,8 @@ class TerminalViews(Vertical):
         view.links.folders = folders
         self._views[tab_id] = view
         self.mount(view)
-        return view
+        view.interactive = command.attached
+        self.post_message(AttachTerminal(command.id, view.engine.feed))
 
     def _drop(self, tab_id: str) -> None:
         view = self._views.pop(tab_id)
@@ -237,7 +235,7 @@ class TerminalViews(Vertical):
         return next((known for known, one in self._views.items() if one is view), "")
 
     def draw_tabs(self) -> None:
-        """Draw the tabs and the title; called each second while a command's age is shown."""
+        """Draw the tabs and the title; ages change each second."""
         shown = self.tabs.shown(self._now())
         self._strip.display = len(shown) > 1
         self._strip.show_tabs(shown, self.tabs.chosen)

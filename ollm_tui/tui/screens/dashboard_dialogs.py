@@ -1,4 +1,4 @@
-"""Screens and questions over the dashboard that its own keys and updates open."""
+"""Screens over the dashboard that its own keys and updates open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN_PROCESSES = 5
 
 
 class DashboardDialogs:
-    """Opens jobs, undo and questions, imported when they are first opened, and hands them their updates.
+    """Jobs, undo and questions over the dashboard, imported when first opened.
 
     What would open over another screen is not opened: that screen's keys would reach it.
     """
@@ -99,7 +99,7 @@ class DashboardDialogs:
         more = len(update.processes) - SHOWN_PROCESSES
         facts = (
             f"It runs {names}{f' and {more} more' if more > 0 else ''}.",
-            "All of it is hung up, and forced to end after two seconds.",
+            "All its processes are asked to end, and forced after two seconds.",
         )
         question = YesNoScreen("Close this shell?", facts, "close it", self._screen.presses)
         close = CloseShell(update.command_id, although_busy=True)

@@ -32,7 +32,7 @@ ALWAYS_ACTIVE = ("review", "leave_terminal")
 
 
 class InterruptKey:
-    """Esc in the prompt: the first press tells what a second one, soon after, stops."""
+    """Esc in the prompt, which stops the turn when pressed twice."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -45,7 +45,10 @@ class InterruptKey:
         return second
 
     def hinted(self) -> None:
-        """Let the time run from where the person can read what the second does: a busy machine paints late."""
+        """Let the time run from here, where the hint is painted.
+
+        A busy machine paints it late.
+        """
         if self._pressed_at > float("-inf"):
             self._pressed_at = self._now()
 
@@ -124,7 +127,7 @@ class Dashboard(TerminalFocusScreen):
 
     @on(updates.Update)
     def take(self, update: updates.Update) -> None:
-        """Hand an update to the panes, the open question, or the screen over them."""
+        """Hand an update to the panes, or to what is over them."""
         match update:
             case updates.ReviewUpdate(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
@@ -137,7 +140,10 @@ class Dashboard(TerminalFocusScreen):
 
     @on(Intent)
     def _pass_on(self, intent: Intent) -> None:
-        """Hand an intent to the app: Textual does not bubble what was posted while this screen handled a message."""
+        """Hand an intent to the app.
+
+        Textual does not bubble what was posted while this screen handled a message.
+        """
         intent.stop()
         if isinstance(intent, SendMessage):
             self.give_room(also_less=True)

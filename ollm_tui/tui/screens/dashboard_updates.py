@@ -1,4 +1,4 @@
-"""Updates that the panes of the dashboard show, and the clocks that run there."""
+"""Updates that the dashboard's panes show, and the clocks there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DashboardUpdates:
-    """Hands updates to the panes they concern, and redraws ages each second while there are some."""
+    """Updates shown in their panes, and ages redrawn each second."""
 
     def __init__(self, screen: PaneScreen, reviewing: ConfirmationReview, now: Callable[[], float]) -> None:
         self._screen = screen

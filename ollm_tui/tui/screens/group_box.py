@@ -1,4 +1,4 @@
-"""Box of the list of similar questions: head, list, a form, and the keys."""
+"""Box of the group screen: head, list, forms and keys."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.remembering import RuleEffect
 
 WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
-"""The widest box in cells, its part of the window, and the rows of its frame."""
+"""Widest box in cells, its share of the window, its border rows."""
 
 HEAD_CHARACTERS = 300
-"""So much of a fact fits into the head; the list has every question whole."""
+"""Characters of a fact in the head; the list has all."""
 
 ESC = ("Esc", TextRole.ACCENT)
 
@@ -58,7 +58,10 @@ class ReasonLine(Input):
 
 
 class GroupBox(Vertical):
-    """Holds the parts, sizes them, and tells the guard what has been shown; decides nothing."""
+    """Parts of the list, their sizes, and when its keys count.
+
+    It decides nothing.
+    """
 
     def __init__(self, selection: GroupSelection, presses: KeyPresses) -> None:
         super().__init__(id="group-box", classes="-high" if selection.high_risk else None)
@@ -86,7 +89,7 @@ class GroupBox(Vertical):
 
     @property
     def unread(self) -> int:
-        """How many of the questions that a key decides have not been in sight as a whole."""
+        """How many targets have not been in sight as a whole."""
         return len(set(self.selection.targets) - self.list.whole)
 
     @property
@@ -129,7 +132,7 @@ class GroupBox(Vertical):
         after_burst(self, self.guard, act)
 
     def rearm(self) -> None:
-        """Let no key decide until what is shown now has been painted, and all of it has been in sight."""
+        """Let no key decide until what is shown is painted and read."""
         change = self.guard.renew()
         if not self.unread:
             self.guard.see_end()
@@ -202,7 +205,10 @@ def head_lines(group: QuestionGroup) -> list[StyledLine]:
 
 
 def list_keys(selection: GroupSelection, unread: int, again: str, *, ready: bool) -> list[StyledLine]:
-    """Return what the keys would decide, and the keys; `again` is what one more press of its key would do."""
+    """Return what the keys would decide, and the keys.
+
+    `again` is what one more press of the same key would do.
+    """
     targets, newer = len(selection.targets), len(selection.newer)
     role = TextRole.ACCENT if ready else TextRole.MUTED
     if again:

@@ -1,4 +1,4 @@
-"""Form for a rule about similar questions, with its effect on them and on the last calls before it is saved."""
+"""Form for a rule about similar questions, with its effect before it is saved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAST_SHOWN = 3
 
 
 class RuleForm(Vertical):
-    """The wording of a rule, how long it holds, and what it would do; only what is shown is saved."""
+    """The wording of a rule, its scope and effect; only what is shown is saved."""
 
     def __init__(self) -> None:
         super().__init__(id="group-rule-form")
@@ -64,7 +64,7 @@ class RuleForm(Vertical):
         if self.item_ids and self.wording:
             # Posted here while the screen handles a message it would not rise beyond the screen.
             self.screen.post_message(PreviewRule(self.item_ids, self.wording))
-        self._words.show_lines([line(("Looking what it would do ...", TextRole.MUTED))])
+        self._words.show_lines([line(("Checking what it would do ...", TextRole.MUTED))])
 
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
         """Show the effect, unless the wording or the questions are others by now."""

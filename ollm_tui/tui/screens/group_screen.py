@@ -1,4 +1,4 @@
-"""List of similar questions: all that were shown, or a chosen few, are approved or denied together."""
+"""List of similar questions that are approved or denied together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.remembering import RuleEffect
 
-NO_RULE = "Rules of another session are made there; here it takes a yes or a no."
+NO_RULE = "Make rules of another session there; here you can approve or deny."
 
 
 @register_keys(KeyGroup.GROUP)
@@ -116,7 +116,10 @@ class GroupScreen(OverlayScreen[str | None]):
             self.rearm()
 
     def action_decide(self, verb: str) -> None:
-        """Approve or deny the targets; several, and an approval of HIGH risk, take two presses."""
+        """Approve or deny the targets; several take two presses.
+
+        So does an approval of HIGH risk.
+        """
         twice = len(self.selection.targets) > 1 or (verb == "approve" and self.selection.high_risk)
         if self.box.may(verb, twice=twice):
             self._decide(self.selection.targets, approved=verb == "approve")

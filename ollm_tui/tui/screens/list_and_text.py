@@ -1,4 +1,7 @@
-"""Base of screens that are a list with the marked entry's text beside it, or below it in a narrow window."""
+"""Base of screens that are a list with the marked entry's text.
+
+The text stands beside the list, or below it in a narrow window.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ LOOKING = "Looking ..."
 
 @dataclass(frozen=True)
 class KeyHint:
-    """A key, what it does, and the action that a click on it runs."""
+    """A key, what it does, and the action of a click."""
 
     key: str
     words: str
@@ -43,7 +46,7 @@ class MarkedRows(RowList):
 
 
 class ListAndTextScreen(OverlayScreen[None]):
-    """List, text, message and keys in a box; what is above the list is its subclass's."""
+    """List, text, message and keys in a box, below a subclass's lines."""
 
     TITLE_TEXT: ClassVar[str]
     KEYS: ClassVar[tuple[KeyHint, ...]]
@@ -142,7 +145,7 @@ class SearchedListScreen(ListAndTextScreen):
         self._search.focus()
 
     def leave_search(self) -> bool:
-        """Go back to the list, which shows all again; return whether something was searched."""
+        """Leave the search; return whether there was one."""
         searching = bool(self._search.value) or self._search.has_focus
         if searching:
             self._search.value = ""

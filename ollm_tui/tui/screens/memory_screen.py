@@ -231,10 +231,6 @@ class MemoryScreen(MemoryBrowser):
         self._leave_editor()
         self._draw()
 
-    @on(MemoryEditor.PartShown)
-    def _part_shown(self) -> None:
-        self._draw()
-
     # -- texts -------------------------------------------------------------------------------------------------------
 
     @property
@@ -244,6 +240,7 @@ class MemoryScreen(MemoryBrowser):
             return READING
         return CONFLICT if self._editor.conflicting else EDITING
 
+    @on(MemoryEditor.PartShown)
     def _draw(self) -> None:
         """Draw titles and keys."""
         editor, text, marked = self._editor, self._text, self._marked

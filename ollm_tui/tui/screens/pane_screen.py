@@ -115,7 +115,7 @@ class PaneScreen(Screen[None]):
             self.rearrange(empty=empty)
 
     def draw_tabs(self) -> None:
-        """Draw the tabs of the narrow layout, or the words for panes that have nothing to show."""
+        """Draw the narrow layout's tabs, or words for panes with nothing to show."""
         waiting, closed = self.waiting, self.arrangement.closed
         if closed:
             self.tabs.show_tabs([Tab(pane, _CLOSED[pane], TextRole.MUTED) for pane in closed], "")

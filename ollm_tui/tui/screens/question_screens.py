@@ -1,4 +1,7 @@
-"""Questions about the app itself: yes or no, whether to trust a file, how to quit. Enter answers none of them."""
+"""Questions about the app itself, which Enter never answers.
+
+Yes or no, one of several choices, whether to trust files, and how to quit.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ Answer = TypeVar("Answer")
 
 
 def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], object]) -> None:
-    """Do what the press that is handled decides, unless another key follows at once: it may begin a paste."""
+    """Do what a press decides, unless another key follows at once.
+
+    Such a key may be the second one of a paste.
+    """
     held = guard.hold()
 
     def act_if_it_stands() -> None:
@@ -44,7 +50,7 @@ def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], obje
 
 
 class GuardedScreen(OverlayScreen[Answer]):
-    """Base of the questions: a key that would do something counts only after a moment without keys."""
+    """Base of the questions: keys count only after a moment without keys."""
 
     def __init__(self, presses: KeyPresses) -> None:
         super().__init__()

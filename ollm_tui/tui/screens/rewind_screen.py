@@ -1,4 +1,4 @@
-"""The messages of the session to go back to, and what that would do to the files."""
+"""Screen to go back to a message, with what that does to files."""
 
 from __future__ import annotations
 

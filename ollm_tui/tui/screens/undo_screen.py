@@ -181,7 +181,7 @@ class UndoScreen(PlanScreen[None]):
     def action_turn(self) -> None:
         """Show the whole turn, or the marked call alone again."""
         if self._marked is None or not self._marked.turn:
-            self.notify("It belongs to no turn.", markup=False)
+            self.notify("It is not part of a turn.", markup=False)
             return
         self._whole_turn = not self._whole_turn
         self.ask_plan(self._wanted)

@@ -43,7 +43,7 @@ class ViewMessage(Message):
 
 
 class FrameClock:
-    """When a view draws: at once, or once its last frame is old enough; not while it is hidden."""
+    """Clock of a view's frames; it stands while the view is hidden."""
 
     def __init__(self, view: Widget, draw: Callable[[], None]) -> None:
         self._view, self._draw = view, draw
@@ -75,7 +75,10 @@ class FrameClock:
 
 
 class EngineListener:
-    """Posts what an engine tells as messages of the view, the one thing that is safe from the feeding thread."""
+    """Listener of an engine that posts what it hears as messages.
+
+    Posting is the one thing that is safe from the thread that feeds the engine.
+    """
 
     def __init__(self, view: TerminalCanvas) -> None:
         self._view, self._engine = view, view.engine

@@ -1,4 +1,4 @@
-"""Links in a terminal: looked for under the mouse and the reading pointer alone, and opened from there."""
+"""Links in a terminal, found under the mouse and the reading pointer."""
 
 from __future__ import annotations
 

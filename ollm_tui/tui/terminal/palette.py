@@ -1,4 +1,4 @@
-"""The theme's colours for a terminal, as far as the theme has them."""
+"""Colours of a terminal, as far as the theme has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ollm_tui.tui.styled_text import app_of
 
 ANSI_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ANSI_VARIABLES = tuple(f"ansi-{name}" for name in ANSI_NAMES) + tuple(f"ansi-bright-{name}" for name in ANSI_NAMES)
-"""Theme variables of the sixteen colours; where a theme has none, the app's ANSI theme decides."""
+"""Theme variables of the sixteen colours; the ANSI theme has the rest."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def selection_style(widget: Widget) -> Style:
 
 
 def _theme_colour(value: str | None, number: int) -> Color:
-    """Return a colour of the theme, or the terminal's own where it has none."""
+    """Return a theme's colour, or the terminal's own without one."""
     if value is None:
         return Color.from_ansi(number)
     try:

@@ -1,4 +1,4 @@
-"""Blocks of the conversation drawn as strips: styled lines, markdown prose, code and small pictures."""
+"""Blocks of the conversation as strips: lines, prose, code, small pictures."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class CodeBlock:
 
 @dataclass(frozen=True)
 class PictureBlock:
-    """A PNG in base64, two pixels a cell as half blocks; scaled down where the pane is narrower."""
+    """A small PNG in base64, drawn as two pixels a cell."""
 
     encoded: str
 

@@ -69,7 +69,7 @@ BlocksOf = Callable[[Entry], Sequence[Block]]
 
 
 class PaintedBlocks:
-    """Paints blocks at a width, and keeps the strips of those painted last."""
+    """Blocks painted at a width; the strips painted last are kept."""
 
     def __init__(self) -> None:
         self.width = 80
@@ -88,7 +88,7 @@ class PaintedBlocks:
         return BlockSlot(block, block.estimate(self.width))
 
     def paint(self, slot: BlockSlot) -> bool:
-        """Paint a block unless it is; return whether its height was estimated wrong."""
+        """Paint a block; return whether its height was estimated wrong."""
         if slot.strips is not None or self._painter is None:
             return False
         slot.strips = slot.block.paint(self._painter, self.width)
@@ -107,7 +107,7 @@ class PaintedBlocks:
 
 
 class KeptEntries:
-    """The entries whose blocks and texts are kept, last used last, and how many characters they have."""
+    """Entries whose blocks and texts are kept, last used last."""
 
     def __init__(self) -> None:
         self._sizes: OrderedDict[int, int] = OrderedDict()
@@ -122,7 +122,7 @@ class KeptEntries:
         self._characters = 0
 
     def use(self, index: int, size: int) -> list[int]:
-        """Keep an entry of so many characters; return those that are kept no longer."""
+        """Keep an entry of this size; return those kept no longer."""
         self._characters += size - self._sizes.get(index, 0)
         self._sizes[index] = size
         self._sizes.move_to_end(index)

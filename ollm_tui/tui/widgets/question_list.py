@@ -1,4 +1,4 @@
-"""Widget of the group screen: a list of whole questions that knows which were in sight to their last line."""
+"""Widget of its own: whole questions, and which of them were seen."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ENDED_MARKS = {
     ConfirmationState.EXPIRED: ("late", TextRole.MUTED),
     ConfirmationState.CANCELLED: ("gone", TextRole.MUTED),
 }
-"""What stands in place of a mark, of the same width: rows never move under the person's hand."""
+"""Words in place of a mark, as wide, so that rows do not move."""
 
 
 def question_row(item: Confirmation, *, marked: bool, sent: bool) -> ListRow:
@@ -78,7 +78,7 @@ def question_row(item: Confirmation, *, marked: bool, sent: bool) -> ListRow:
 
 
 def _effect(item: Confirmation) -> list[StyledLine]:
-    """Return what the first line does not say; nothing for a command that stands there as it is."""
+    """Return what the first line leaves out; nothing for a plain command."""
     details, preview = item.details, item.details.preview
     lines: list[StyledLine] = []
     if preview is not None and preview.kind == "command":

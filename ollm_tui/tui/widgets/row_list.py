@@ -158,7 +158,7 @@ class RowList(LineView):
         return self._tops[min(self._index, last)], self._tops[min(self._index + 1, last)]
 
     def rows_between(self, top: int, bottom: int) -> list[tuple[str, int, int]]:
-        """Return the rows with a line in this range: id, first line, and the one behind the last."""
+        """Return the rows in this range: id, first line, line behind the last."""
         tops = self._tops
         return [
             (row.id, first, last)

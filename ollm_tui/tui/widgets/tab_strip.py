@@ -1,4 +1,4 @@
-"""One row of tabs, for the panes of the narrow layout and for the commands of the terminal pane."""
+"""One row of tabs, for the narrow layout and the terminal pane."""
 
 from __future__ import annotations
 

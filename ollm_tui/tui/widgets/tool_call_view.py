@@ -1,4 +1,4 @@
-"""A tool call: its line with the state, its foldable body, and the preview of what it would do, always whole."""
+"""A tool call: its line, its foldable body, and its whole preview."""
 
 from __future__ import annotations
 

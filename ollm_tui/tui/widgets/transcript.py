@@ -41,7 +41,7 @@ LIVE_SHARE = 4
 
 
 class AnswerGrowth:
-    """Pieces of live answers on their way into a document, painted so seldom that keys come first."""
+    """Pieces of live answers, painted so seldom that keys come first."""
 
     def __init__(self, surface: ScrollSurface) -> None:
         self._surface = surface
@@ -220,7 +220,10 @@ class Transcript(LinkSurface):
         self.notify(f"{len(text)} characters copied.", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now: only a finished call can be undone, only a running sub-agent stopped."""
+        """Return whether a key works now.
+
+        Only a finished call can be undone, and only a running sub-agent stopped.
+        """
         entry = self.chosen_entry
         if action == "stop_task":
             return isinstance(entry, CallEntry) and entry.outcome is None and entry.tool == TASK

@@ -374,7 +374,7 @@ async def test_hits_are_marked_counted_and_gone_through_row_by_row() -> None:
         await here.press("n")
         assert "2/2, line 1 of 3" in here.text and "paragraph 20 with" in here.text
         await here.press("ctrl+f", *"zzz", "enter")
-        await wait_until(here.pilot, lambda: "Nothing has" in here.text)
+        await wait_until(here.pilot, lambda: "Nothing contains" in here.text)
         await here.press("escape")
         assert "needlezzz  " not in here.text and not chat.check_action("found", (1,))
 
