@@ -90,7 +90,7 @@ class ClusterTable:
         """Return the cells of a few characters; marks at their beginning, which join nothing, are left out."""
         cells: list[str] = []
         cluster = end = ""
-        for char in without_private(text):
+        for char in text:
             columns = width(char)
             if cluster and (columns == 0 or joins(cluster, char)):
                 cluster = joined(cluster, char)

@@ -44,6 +44,9 @@ class CursorScreen(BlockScreen):
             if not (steps and reverse):
                 return
             top, bottom = self.region()
+            if top <= cursor.y <= bottom or cursor.y == 0:  # round and round, through the region or its line
+                turn = (right - left + 1) * (bottom - top + 1 if cursor.y >= top else 1)
+                steps = (steps - 1) % turn + 1
             cursor.y = bottom if cursor.y == top else max(0, cursor.y - 1)
             cursor.x = right
             steps -= 1

@@ -48,6 +48,7 @@ _BLOCK = re.compile(rf"(?:[{NARROW}]*+(?:\x1b\[[0-9;:]{{0,{MAX_CSI}}}+m[{NARROW}
 """Finished lines of narrow text and SGR; possessive, so that no match costs one pass."""
 
 _ESCAPE = re.compile(r"\x1b([ -/]{0,8})([0-~])")
+_UNFINISHED = re.compile(r"\x1b[ -/]{0,8}")
 _CANCELLED = re.compile(r"\x1b[ -/]{1,8}[\x18\x1a]")
 _CSI_START = re.compile(r"\x1b\[([^\x18\x1a\x1b@-~\x80-\U0010ffff]*)")
 _STRING_END = re.compile("[\x07\x18\x1a\x1b]")
@@ -201,9 +202,8 @@ class LiveStream(ByteStream):
             return controls[0] + "\x1b" + text[controls.end() :], 0
         if cancelled := _CANCELLED.match(text, position):
             return text, cancelled.end()
-        rest = text[position:]
-        if re.fullmatch(r"\x1b[ -/]{0,8}", rest):
-            self._tail = rest
+        if _UNFINISHED.fullmatch(text, position):
+            self._tail = text[position:]
             return text, len(text)
         return text, position + 1
 

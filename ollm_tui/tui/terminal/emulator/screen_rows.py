@@ -5,7 +5,7 @@ Writing a run is two slices and a join instead of an object for every cell, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PICTURE, PROTECTED, STUB, CellStyle
 
@@ -129,11 +129,34 @@ class ScreenRow:
 
     def erase_unprotected(self, start: int, end: int, columns: int, style: CellStyle) -> None:
         """Blank columns as `erase` does, except protected ones (DECSCA)."""
-        kept = [x for x in range(start, min(end, len(self.text))) if self.style_at(x).flags & PROTECTED]
-        for x in (*kept, end):
-            if x > start:
-                self.erase(start, x, columns, style)
-            start = x + 1
+        self._join_styles()
+        protected: list[tuple[int, int]] = []
+        x = 0
+        for run, shown in self.runs():
+            x += len(run)
+            if shown.flags & PROTECTED:
+                protected.append((x - len(run), x))
+        for first, last in (*protected, (end, end)):
+            if start < min(first, end):
+                self.erase(start, min(first, end), columns, style)
+            start = max(start, last)
+
+    def restyle(self, start: int, end: int, changed: Callable[[CellStyle], CellStyle]) -> None:
+        """Change the styles of columns `start` up to `end`, of blank ones too; wide characters have one style."""
+        self._pad(end)
+        start -= self.text[start] == STUB
+        end += self.text[end : end + 1] == STUB
+        self._join_styles()
+        spans: list[Span] = []
+        done = x = 0
+        for run, style in self.runs():
+            x += len(run)
+            for stop, shown in ((min(x, start), style), (min(x, end), changed(style)), (x, style)):
+                if stop > done:
+                    spans.append((stop, shown))
+                    done = stop
+        self.spans = spans
+        self.drawn = None
 
     def truncate(self, length: int) -> None:
         """Drop all from a column on; half a wide character becomes a blank."""
@@ -212,17 +235,22 @@ class ScreenRow:
     def compact(self) -> ScreenRow | str:
         """Return the cheapest form that loses nothing, for the scrollback."""
         self.drawn = None
-        if self.styles is not None:
-            spans: list[Span] = []
-            end = 0
-            for run, style in self.runs():
-                end += len(run)
-                spans.append((end, style))
-            self.spans = spans if any(style is not DEFAULT for _, style in spans) else None
-            self.styles = None
+        self._join_styles()
         if self.spans is None and not self.wrapped:
             return self.text
         return self
+
+    def _join_styles(self) -> None:
+        """Keep the styles as runs: what looks at all of a row takes far fewer steps then."""
+        if self.styles is None:
+            return
+        spans: list[Span] = []
+        end = 0
+        for run, style in self.runs():
+            end += len(run)
+            spans.append((end, style))
+        self.spans = spans if any(style is not DEFAULT for _, style in spans) else None
+        self.styles = None
 
 
 Position = tuple[int, int]

@@ -33,6 +33,7 @@ CHARSETS = {"B": charsets.LAT1_MAP, "0": LINE_DRAWING, "U": charsets.IBMPC_MAP, 
 SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 """The sequence that sets the pen's style, and its parameters."""
 _RUNS = re.compile(rf"([{NARROW}]+)|([{WIDE}]+)|(.)", re.DOTALL)
+_NARROW = re.compile(f"[{NARROW}]")
 _ODD = f"[^{NARROW}{WIDE}]"
 _PIECES = re.compile(
     rf"([{NARROW}]+)(?!{_ODD})|([{WIDE}]+)(?!{_ODD})|(.(?:[^{NARROW}{WIDE}{ZWJ}]++|{ZWJ}[{WIDE}]?)*+)", re.DOTALL
@@ -51,8 +52,6 @@ class WritingScreen(ScrollingScreen):
         """The run written last, for REP; the stream clears it at anything but text."""
         self.full_at: tuple[int, int] | None = None
         """Line and column of the cursor at a side margin where the next character wraps."""
-        self._after_joiner = False
-        """A zero-width joiner was attached: the next emoji may belong to the same cell."""
         super().__init__(columns, lines, scrollback_lines)
 
     def draw(self, data: str) -> None:
@@ -128,9 +127,10 @@ class WritingScreen(ScrollingScreen):
 
     def draw_mixed(self, text: str) -> None:
         """Write text of any characters: its cells are made first and written at once."""
+        text = without_private(text)
         start = 0
         while start < len(text) and self._continues(text[start]):
-            self.draw(text[start])
+            self._attach(text[start])
             start += 1
         text = text[start:]
         if not self._writes_whole_runs() or 2027 << 5 in self.mode:
@@ -145,7 +145,6 @@ class WritingScreen(ScrollingScreen):
                 cells.append(narrow or STUB.join(wide) + STUB)
         if cells:
             self._write_cells("".join(cells))
-            self._after_joiner = text[-1] == ZWJ
 
     def _writes_whole_runs(self) -> bool:
         """Whether no mode moves other cells, ends lines elsewhere, or draws other characters."""
@@ -209,11 +208,9 @@ class WritingScreen(ScrollingScreen):
     def draw_wide(self, run: str) -> None:
         """Write characters that take two columns each."""
         cursor = self.cursor
-        if self._after_joiner:
-            self._after_joiner = False
-            if self._joins(run[0]):
-                self._attach(run[0])
-                run = run[1:]
+        if self._joins(run[0]):
+            self._attach(run[0])
+            run = run[1:]
         if run:
             self.last_run = run
         if self.columns < 2:
@@ -285,7 +282,7 @@ class WritingScreen(ScrollingScreen):
         """REP: write the last character again, at most about a screenful."""
         if self.last_run:
             times = count or 1
-            screenful = self.columns * self.lines
+            screenful = self.columns * self.lines // max(1, width(self.last_run[-1]))
             if times > screenful:
                 times = screenful + times % self.columns
             translation, self.translation = self.translation, None
@@ -318,8 +315,8 @@ class WritingScreen(ScrollingScreen):
         return cell is not None and joins(self.clusters.expand(cell[0].text[cell[1]]), char)
 
     def _continues(self, char: str) -> bool:
-        """Whether a character belongs to the cell before the cursor."""
-        return width(char) == 0 or self._joins(char)
+        """Whether a character that is not in a narrow run belongs to the cell before the cursor."""
+        return width(char) == 0 or (self._joins(char) and not _NARROW.match(char))
 
     def _attach(self, char: str) -> None:
         """Add a zero-width character to the cell before the cursor, if there is one."""
@@ -344,7 +341,6 @@ class WritingScreen(ScrollingScreen):
         ):
             row.write(x, cluster + STUB, row.style_at(x))
             self.cursor.x += 1
-        self._after_joiner = char == ZWJ
         self.dirty.add(self.cursor.y)
         if self.cursor.x == 0:
             self.dirty.add(self.cursor.y - 1)
