@@ -65,7 +65,7 @@ class _LastIndex:
             self.close()
             self._open = last = _opened(path)
         os.utime(path)
-        if last.db.execute("PRAGMA user_version").fetchone()[0] != VERSION or is_stale(last.db):
+        if last.db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
             make_tables(last.db)
             last.version = None
         return last
@@ -175,6 +175,9 @@ class CodeIndex:
             early = beside.submit(places_by_words, index.db, terms, inside) if whole else None
             changes = index.files.look(source.listing)
         if not whole:
+            changes = _differences(index)
+        if changes and is_stale(index.db):
+            make_tables(index.db)
             changes = _differences(index)
         if changes:
             index.version = None

@@ -14,8 +14,8 @@ VERSION = 6
 
 PLACE_BITS = 20
 """Of a place's number, below that of its file: a file has at most a million bytes, and fewer places."""
-MOST_STALE = 20_000
-"""Places that are gone before the index is built anew, where more are gone than there."""
+MOST_STALE = 1_000
+"""Files that are gone or were other ones before the index is built anew, where these are more than those there."""
 HEAD_CHARACTERS = 160
 """How much of a place goes into its vector."""
 
@@ -25,8 +25,6 @@ CREATE TABLE files(id INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL UNIQ
     test INTEGER NOT NULL);
 CREATE TABLE chunks(id INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, symbol TEXT NOT NULL,
     head TEXT NOT NULL);
-CREATE TABLE counts(places INTEGER NOT NULL, gone INTEGER NOT NULL);
-INSERT INTO counts VALUES(0, 0);
 CREATE VIRTUAL TABLE words USING fts5(name, symbol, body, content = '', tokenize = 'porter unicode61');
 CREATE VIRTUAL TABLE whole USING fts5(name, symbols, body, content = '', tokenize = 'porter unicode61');
 CREATE VIRTUAL TABLE outline USING fts5(name, symbols, said, content = '', tokenize = 'porter unicode61');
@@ -34,9 +32,9 @@ CREATE VIRTUAL TABLE outline USING fts5(name, symbols, said, content = '', token
     + TABLE
 )
 # The word tables keep no texts and nothing is deleted from them: what is gone is not joined, as no id is used twice.
-_NAMES = ("files", "chunks", "counts", "words", "whole", "outline", "vectors")
-# Ruled out by one look at the next character, as nearly everywhere, it takes less than half of the time.
-_HUMP = re.compile(r"(?=[A-Z0-9])(?:(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9]))")
+_NAMES = ("files", "chunks", "words", "whole", "outline", "vectors")
+# It begins with a set of characters, so that `re` skips all others quickly.
+_HUMP = re.compile(r"[A-Z0-9](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z][A-Z])(?=[a-z])|(?<=[A-Za-z][0-9]))")
 
 
 def make_tables(db: sqlite3.Connection) -> None:
@@ -46,14 +44,18 @@ def make_tables(db: sqlite3.Connection) -> None:
 
 
 def is_stale(db: sqlite3.Connection) -> bool:
-    """Return whether more is gone than there."""
-    places, gone = db.execute("SELECT places, gone FROM counts").fetchone()
-    return gone > max(places, MOST_STALE)
+    """Return whether most of what was ever added is gone."""
+    added, there = db.execute("SELECT COALESCE(MAX(id), 0), COUNT(*) FROM files").fetchone()
+    return added - there > max(there, MOST_STALE)
 
 
 def in_parts(text: str) -> str:
     """Return a text with the names of code in it apart: `parseHTTPHeader2` as `parse HTTP Header 2`."""
-    return _HUMP.sub(" ", text)
+    return _HUMP.sub(_apart, text)
+
+
+def _apart(found: re.Match[str]) -> str:
+    return " " + found[0]
 
 
 def remove_file(db: sqlite3.Connection, path: bytes) -> None:
@@ -62,8 +64,7 @@ def remove_file(db: sqlite3.Connection, path: bytes) -> None:
     if row is not None:
         places = row[0] << PLACE_BITS, row[0] + 1 << PLACE_BITS
         db.execute("DELETE FROM vectors WHERE place >= ? AND place < ?", places)
-        gone = db.execute("DELETE FROM chunks WHERE id >= ? AND id < ?", places).rowcount
-        db.execute("UPDATE counts SET places = places - ?1, gone = gone + ?1", (gone,))
+        db.execute("DELETE FROM chunks WHERE id >= ? AND id < ?", places)
         db.execute("DELETE FROM files WHERE id = ?", row)
 
 
@@ -102,7 +103,6 @@ def add_file(db: sqlite3.Connection, path: bytes, state: str, data: bytes) -> No
         "INSERT INTO words(rowid, name, symbol, body) VALUES(?, ?, ?, ?)",
         zip(numbers, names, symbols, bodies, strict=False),
     )
-    db.execute("UPDATE counts SET places = places + ?", (len(chunks),))
 
 
 def _head(name: str, body: str) -> str:
