@@ -35,6 +35,7 @@ _NOT_SECRET = frozenset({"PWD", "OLDPWD", "SSL_CERT_FILE", "SSL_CERT_DIR"})
 _KINDS: tuple[tuple[str, str], ...] = (
     ("a private key", r"()-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}-----|\z)"),
     ("an address with a password", r"\b([a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^\s/:@]*:[^\s/@]+"),
+    ("an address with a token", r"\b([a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^\s/:@]{16,}"),
     ("a GitHub token", r"()\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"),
     ("a GitLab token", r"()\bglpat-[A-Za-z0-9_-]{16,}"),
     ("an API key", r"()\bsk-[A-Za-z0-9_-]{16,}"),

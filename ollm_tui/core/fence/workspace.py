@@ -38,6 +38,7 @@ from ollm_tui.core.fence.file_identity import (
     linked_credentials,
     protected_by_identity,
 )
+from ollm_tui.core.fence.git_secrets import is_secret_configuration
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
@@ -139,7 +140,10 @@ class Workspace:
         identified = self._identified(location, access)
         if identified is not None and identified.decision == "deny":
             return identified
-        return named or identified or self._judge_other_names(location) or self.own_protection.judge(relative)
+        found = named or identified or self._judge_other_names(location) or self.own_protection.judge(relative)
+        if found is None and access is Access.READ and is_secret_configuration(str(location.real), relative.split("/")):
+            return protected_paths.CREDENTIALS
+        return found
 
     def open_for_reading(self, location: Location) -> int:
         """Return a descriptor of the regular file for the caller to close; never waits. Raises ToolFailure."""

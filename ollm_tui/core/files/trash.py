@@ -21,6 +21,7 @@ from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
 from ollm_tui.core.base.errors import FileExists, FileNotFound, FileWriteFailed, from_os_error
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import Wire
+from ollm_tui.core.fence.openat import make_directories, open_beneath
 from ollm_tui.core.files.atomic import rename_without_replacing, replace_file, sync_directory
 from ollm_tui.core.files.directory_tree import TreeError, copy_tree, remove_tree
 
@@ -129,15 +130,17 @@ class Trash:
         ]
 
     def restore(self, identifier: str) -> TrashEntry:
-        """Put an entry back with its permissions and times. Raises ToolFailure: FileNotFound names the ids."""
+        """Put an entry back with its permissions and times. Raises ToolFailure: FileNotFound names the ids.
+
+        Its path had no links in it when it was deleted, so none is followed.
+        """
         manifest = self._manifest(identifier)
         if manifest is None:
             known = ", ".join(each.id for each in self.list()) or "none; the trash is empty"
             raise FileNotFound(f"No entry {quote_name(identifier)} in the trash. There are: {known}.")
         original, shown = manifest.original, quote_name(str(manifest.original))
         try:
-            original.parent.mkdir(parents=True, exist_ok=True)
-            with _opened(original.parent) as directory:
+            with _opened_without_links(original.parent) as directory:
                 self.put_back(identifier, directory, original.name)
         except FileExistsError:
             raise FileExists(
@@ -209,6 +212,18 @@ def _require_writable(directory: int) -> None:
     """Before copying a tree that then could not be removed from its place."""
     if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextmanager
+def _opened_without_links(folder: Path) -> Generator[int]:
+    """Open a directory, made where it is missing; a link put on its way since leads nowhere. Raises OSError."""
+    below = str(folder).lstrip("/")
+    make_directories("/", below)
+    descriptor = open_beneath("/", below, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

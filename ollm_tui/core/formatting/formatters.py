@@ -32,6 +32,8 @@ class Formatter:
     """Files that say that a project uses it, each with what stands in it."""
     runs_project_code: bool = False
     """Its configuration and plugins are programs of the project."""
+    chosen_by: tuple[str, ...] = ()
+    """Files by which a project says which program runs under its name, one of its own for instance."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,12 @@ FORMATTERS = (
     ),
     Formatter("prettier", lambda path: [f"--stdin-filepath={path}"], _PRETTIER, runs_project_code=True),
     Formatter("gofmt", lambda path: [], (".go",)),
-    Formatter("rustfmt", lambda path: ["--emit", "stdout", "--quiet", "--edition", _edition(path)], (".rs",)),
+    Formatter(
+        "rustfmt",
+        lambda path: ["--emit", "stdout", "--quiet", "--edition", _edition(path)],
+        (".rs",),
+        chosen_by=("rust-toolchain.toml", "rust-toolchain"),
+    ),
     Formatter("clang-format", lambda path: [f"--assume-filename={path}"], _C),
     Formatter("shfmt", lambda path: ["--filename", str(path)], (".sh", ".bash")),
 )
@@ -84,7 +91,7 @@ def find_formatter(path: Path, root: Path) -> FormatterCall:
     for each in configured or able:
         for program in _programs(each.name, path, root):
             own = program.is_relative_to(root) or Path(os.path.realpath(program)).is_relative_to(root)
-            return FormatterCall(each, program, own or each.runs_project_code)
+            return FormatterCall(each, program, own or each.runs_project_code or _is_chosen(each, path, root))
     ending = visible(path.suffix) or "no ending"
     known = " or ".join(each.name for each in configured or able)
     if not known:
@@ -102,6 +109,11 @@ def _is_configured(formatter: Formatter, path: Path, root: Path) -> bool:
             if content is not None and text.encode() in content:
                 return True
     return False
+
+
+def _is_chosen(formatter: Formatter, path: Path, root: Path) -> bool:
+    """Return whether a file of the project says which program is meant."""
+    return any(os.path.lexists(folder / name) for folder in _folders(path, root) for name in formatter.chosen_by)
 
 
 def _folders(path: Path, root: Path) -> Iterator[Path]:

@@ -10,10 +10,9 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
-from ollm_tui.core.fence.secrets import MASK
+from ollm_tui.core.fence.git_secrets import secrets_in
 
 MAX_BYTES = 1_000_000
 MAX_MODULES = 200
@@ -46,19 +45,6 @@ _RUN_WHILE_FETCHING = re.compile(
 _FETCHES_WHILE_LOOKING = re.compile(r"extensions\.partialclone|remote\..*\.promisor", re.DOTALL)
 
 
-_SECRET = re.compile(
-    r"""
-      ://[^/\s:@"]*:(?P<password>[^/\s@"]+)@ | ://(?P<user>[^/\s:@"]{16,})@
-    | ^\s*(?:\w*token|\w*pass(?:word)?)\s*=\s*"?(?P<named>.+?)"?\s*$
-    | ^\s*extraheader\s*=\s*"?[^:\n]*:\s*(?:(?:basic|bearer|token)\s+)?(?P<header>.+?)"?\s*$
-    """,
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
-MAX_SECRETS = 100
-_SHORT = 6
-"""Characters of a password that is masked only where it stands in an address; others stand nowhere by chance."""
-
-
 class ConfiguredSecrets:
     """The passwords and tokens in the configuration of repositories, to be kept out of what a model reads.
 
@@ -84,7 +70,7 @@ class ConfiguredSecrets:
             seen = (status.st_ino, status.st_size, status.st_mtime_ns)
             known = self._known.get(file)
             if known is None or known[0] != seen:
-                known = self._known[file] = (seen, _secrets_in(_content(file)))
+                known = self._known[file] = (seen, secrets_in(_content(file)))
         except (OSError, ValueError):  # no repository, or nothing that git could read either
             self._files.pop(folder, None)
             return {}
@@ -99,16 +85,13 @@ def _configuration_of(folder: Path) -> Path:
     raise FileNotFoundError(folder)
 
 
-def _secrets_in(text: str) -> dict[str, str]:
-    """Return what is replaced by what, the longest first: one may hold another."""
-    found: dict[str, str] = {}
-    for match in islice(_SECRET.finditer(text), MAX_SECRETS):
-        secret = match[match.lastgroup or 0]
-        if match.lastgroup == "password":
-            found[f":{secret}@"] = f":{MASK}@"
-        if len(secret) >= _SHORT:
-            found[secret] = MASK
-    return dict(sorted(found.items(), key=lambda entry: -len(entry[0])))
+def holds_secrets(repository: Path) -> bool:
+    """Return whether a configuration of the repository, or of a sub-module, holds a password. Blocks."""
+    try:
+        folder = _common_folder(_own_folder(repository))
+        return any(secrets_in(_content(file)) for file in (*_configurations(folder), *_of_modules(folder)))
+    except (OSError, ValueError):
+        return True  # what cannot be told
 
 
 def configured_program(repository: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -302,6 +303,8 @@ class _LineJudge:
                 return f"{path}: {reason}"
         if verdict.prints_tracked and (secret := self._paths.tracked_credentials()) is not None:
             return f"{secret} is tracked and may hold credentials, which it would print"
+        if verdict.prints_settings and _PIPE.search(self._line.source) and self._paths.configured_secrets():
+            return "git's configuration holds a password, and what it prints goes on to another program"
         return None
 
     def _configured_program(self, verdict: ReadOnlyVerdict) -> str | None:
@@ -336,6 +339,9 @@ def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
     """Return the rules with a condition on the command's text."""
     return rules.with_condition_on(SHELL, "command")
 
+
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+"""What the model reads is masked, which a program behind git could undo: `git remote -v | rev`."""
 
 _MAX_ACCEPTED = 512
 _accepted: dict[str, None] = {}

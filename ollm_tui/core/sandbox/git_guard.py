@@ -47,12 +47,12 @@ class GitGuard:
     def set_aside(self) -> list[Path]:
         """Rename what appeared and configures git or us, put links back; return the new names."""
         found = [path for path in self._absent if os.path.lexists(path) and _configures(path)]
-        moved = [moved for path in found if (moved := _move_aside(path))]
+        moved = [moved for path in found if (moved := move_aside(path))]
         for path, target in self._links.items():
             with suppress(OSError):
                 if path.is_symlink() and os.readlink(path) == target:
                     continue
-                if os.path.lexists(path) and (aside := _move_aside(path)):
+                if os.path.lexists(path) and (aside := move_aside(path)):
                     moved.append(aside)
                 path.symlink_to(target)
         return moved
@@ -98,7 +98,8 @@ def _settings(text: str) -> Iterator[tuple[str, str]]:
             yield section, key[1].lower() if key else line
 
 
-def _move_aside(path: Path) -> Path | None:
+def move_aside(path: Path) -> Path | None:
+    """Rename what lies at a path so that no program takes it; return the new path, None where that failed."""
     names = (path.with_name(f"{path.name}.set-aside{f'-{number}' if number else ''}") for number in count())
     aside = next(name for name in names if not os.path.lexists(name))
     with suppress(OSError):

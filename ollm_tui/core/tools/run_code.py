@@ -29,6 +29,7 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.sandbox.made_files import set_aside_protected
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.orphans import ORPHANS
 from ollm_tui.core.shell.process_tree import ProcessTree
@@ -135,18 +136,19 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         await signal.guard(asyncio.sleep(_CLOCK_TICK))
         started = time.monotonic()
         caged = self.place is ExecutionPlace.WORK_CAGE
-        outcome = await (self._in_cage(signal) if caged else self._on_this_machine(signal))
+        outcome = await (self._in_cage(signal, moment) if caged else self._on_this_machine(signal))
         duration = round((time.monotonic() - started) * 1000)
         made = await signal.in_thread(_changed_since, root, moment)
         return self._result(outcome, duration, made)
 
-    async def _in_cage(self, signal: AbortSignal) -> _Outcome:
-        root, language = self.context.fence.root, self.params.language
+    async def _in_cage(self, signal: AbortSignal, moment: int) -> _Outcome:
+        fence, language = self.context.fence, self.params.language
+        root = fence.root
         environment = self._environment()
         venv = root / ".venv"
         name = f"code.{'py' if language is CodeLanguage.PYTHON else 'sh'}"
         cage = self.context.sandbox.work_cage(
-            self.context.fence,
+            fence,
             files={name: self.params.code.encode("utf-8", "replace")},
             variables=self.params.env,
             read_only=[venv] if venv.is_dir() else [],
@@ -161,12 +163,17 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         except BaseException:
             cage.close()
             raise
+        set_aside = partial(set_aside_protected, fence.roots, fence.own_protection, moment)
         try:
             outcome = await self._run(child, signal, cage)
             outcome.notes = await asyncio.to_thread(cage.after)
-            return outcome
-        finally:
+        except BaseException:
             cage.close()
+            set_aside()
+            raise
+        cage.close()
+        outcome.notes = (*outcome.notes, *await asyncio.to_thread(set_aside))
+        return outcome
 
     async def _on_this_machine(self, signal: AbortSignal) -> _Outcome:
         with tempfile.TemporaryDirectory(prefix="ollm-code-") as folder:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
-from ollm_tui.core.base.errors import FileExists, FileNotFound, OperationCancelled
+from ollm_tui.core.base.errors import FileExists, FileNotFound, NotADirectory, OperationCancelled
 from ollm_tui.core.files import trash as trash_module
 from ollm_tui.core.files.trash import Trash, TrashEntry
 from tests.core.tools.file_calls import Room, names, new_room
@@ -110,6 +110,22 @@ def test_restoring_makes_the_directories_that_are_gone(room: Room) -> None:
     (room.folder / "a").rmdir()
     room.trash.restore(entry.id)
     assert room.read("a/b/f") == b"x"
+
+
+@pytest.mark.parametrize("missing", ["", "deeper"])
+def test_restoring_follows_no_link_that_was_put_on_the_way(room: Room, way: str, tmp_path: Path, missing: str) -> None:
+    name = f"d/{missing}/f" if missing else "d/f"
+    entry = put(room, room.write(name, "x"))
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    (room.folder / "d").rename(tmp_path / "gone")
+    (room.folder / "d").symlink_to(outside)
+    with pytest.raises(NotADirectory):
+        room.trash.restore(entry.id)
+    assert os.listdir(outside) == [] and [each.id for each in room.trash.list()] == [entry.id]
+    (room.folder / "d").unlink()
+    room.trash.restore(entry.id)
+    assert room.read(name) == b"x"
 
 
 @pytest.mark.parametrize("identifier", ["nothing", "..", "", "a/b", ".", "a\0b"])

@@ -137,3 +137,19 @@ def test_the_project_says_which_formatter_it_uses(room: Room) -> None:
     with pytest.raises(ShellExecutionFailed, match="biome is not installed"):
         room.write("biome.json", "{}")
         formatters.find_formatter(root / "a.ts", root)
+
+
+@pytest.mark.parametrize("name", ["rust-toolchain.toml", "rust-toolchain"])
+def test_a_program_that_the_project_chooses_asks(room: Room, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """rustup's rustfmt runs the program of the toolchain that such a file names, by a path for instance."""
+    tools = room.outside / "bin"
+    tools.mkdir(parents=True)
+    (tools / "rustfmt").write_text("#!/bin/sh\necho ran > ran; cat\n")
+    (tools / "rustfmt").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    room.write("src/a.rs", "fn main() {}\n")
+    assert room.invocation(FORMAT_CODE, paths=["src/a.rs"], check=True).facts().question is None
+    room.write(name, '[toolchain]\npath = "evil"\n')
+    assert "code of this workspace" in (
+        room.invocation(FORMAT_CODE, paths=["src/a.rs"], check=True).facts().question or ""
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled, SandboxUnavailable
 from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox import engines
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.tools.run_code import RUN_CODE, RunCodeData
@@ -58,6 +60,51 @@ def test_files_that_were_made_or_changed_are_named(room: Room) -> None:
 def test_a_new_repository_is_pointed_out(room: Room) -> None:
     result = run(room, "bash", "git init -q n")
     assert any(".git" in note for note in result.notes)
+
+
+MADE = {
+    "a workflow": ("mkdir -p .github/workflows; echo x > .github/workflows/ci.yml", ".github"),
+    "a start file": ("echo x > .envrc", ".envrc"),
+    "an editor's task, out of other parts": ("mv plain .vscode; true", ".vscode/tasks.json"),
+    "a link": ("ln -s plain .idea", ".idea"),
+    "a link to a file": ("ln -s plain/tasks.json AGENTS.md", "AGENTS.md"),
+    "settings of a package manager": ("mkdir sub; echo x > sub/.npmrc", "sub/.npmrc"),
+    "another spelling": ("mkdir -p .HUSKY; echo x > .HUSKY/pre-commit", ".HUSKY"),
+    "what the person protects": ("mkdir conf; echo x > conf/prod.yml", "conf/prod.yml"),
+    "before the time is up": ("echo x > .mcp.json; sleep 60", ".mcp.json"),
+}
+
+
+@caged
+@pytest.mark.parametrize("row", MADE.values(), ids=MADE)
+def test_what_writing_asks_about_is_set_aside(room: Room, row: tuple[str, str]) -> None:
+    code, name = row
+    room.write("plain/tasks.json", "x")
+    workspace = Workspace(room.folder, protected_patterns=["/conf/prod.yml"])
+    context = replace(room.context, workspace=workspace)
+    arguments = {"language": "bash", "code": code, "timeout": 1 if "sleep" in code else 60}
+    result = asyncio.run(RUN_CODE.create_invocation(arguments, context).execute(AbortController().signal))
+    assert not os.path.lexists(room.folder / name)
+    assert sum("was renamed to" in note for note in result.notes) == 1
+
+
+@caged
+def test_what_no_other_program_acts_on_stays_where_it_was_made(room: Room) -> None:
+    room.write("plain/tasks.json", "x")
+    names = ("test.key", "cert.pem", ".env", ".env.local", "src/a.py", ".venv/lib/x.pth", "Makefile")
+    result = run(room, "bash", f"mkdir -p src .venv/lib; touch {' '.join(names)}; mv plain moved; git init -q n")
+    assert not any("renamed" in note for note in result.notes)
+    assert all((room.folder / name).exists() for name in (*names, "moved/tasks.json", "n/.git"))
+
+
+@caged
+def test_what_was_protected_before_is_left_alone(room: Room) -> None:
+    names = (".github/workflows/ci.yml", ".envrc", ".vscode/tasks.json")
+    for name in names:
+        room.write(name, "x")
+    result = run(room, "bash", "echo y > new; echo y >> .envrc")
+    assert not any("renamed" in note for note in result.notes)
+    assert all(room.read(name) == b"x" for name in names)
 
 
 @caged

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
 from ollm_tui.core.fence.dir_handle import is_settled
+from ollm_tui.core.fence.git_secrets import is_secret_configuration
 from ollm_tui.core.fence.protected_paths import holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.git.configuration import configured_program, index_files, tracked_names
+from ollm_tui.core.git.configuration import configured_program, holds_secrets, index_files, tracked_names
 
 MAX_ENTRIES_BELOW = 100_000
 """How many names below a directory are looked at for credentials before a search in it asks."""
@@ -152,6 +153,11 @@ class CommandPaths:
         except (OSError, ValueError):
             return "what its index does not say"
 
+    def configured_secrets(self) -> bool:
+        """Return whether the configuration of the workspace's repository holds a password."""
+        repository = self._repository_of(self.workspace.root)
+        return repository is not None and holds_secrets(repository)
+
     def is_in_repository(self, directory: str) -> bool:
         """Return whether git would find a repository from there."""
         try:
@@ -259,6 +265,8 @@ class CommandPaths:
                 secrets = [name for name in secrets if _is_reached(name, shown) or _ending(name) in descent.endings]
             if secrets:
                 return f"{os.path.relpath(f'{path}/{secrets[0]}', folder)} below it holds credentials"
+            if (held := _secret_configuration(path, folders)) is not None:
+                return f"{os.path.relpath(held, folder)} below it holds credentials"
             if not descent.links:  # what is installed is full of links
                 folders = [name for name in folders if name not in SKIPPED_BELOW]
             waiting += [f"{path}/{name}" for name in folders]
@@ -322,6 +330,15 @@ def _read_listing(path: str, root: str) -> _Listing:
         sorted(IGNORE_FILES & others),
         min(links, default=""),
     )
+
+
+def _secret_configuration(path: str, folders: Sequence[str]) -> str | None:
+    """Return a configuration of git in a directory, or in the repository of one, that holds a password."""
+    if ".git" in folders and holds_secrets(Path(path)):
+        return f"{path}/.git"
+    inside = ".git" in path.split("/")
+    files = (f"{path}/config", f"{path}/config.worktree") if inside else ()
+    return next((file for file in files if is_secret_configuration(file, file.split("/"))), None)
 
 
 def _entry_at(path: str) -> _Entry:

@@ -32,6 +32,7 @@ MAX_DIRECTORIES = 6
 
 _GIT_PRINTS = {"diff", "show", "grep", "cat-file", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff"}
 _GIT_PRINTS_PATCHES = {"log", "stash", "reflog"}
+_GIT_SETTINGS = {"config", "remote"}
 _VERBOSE = frozenset({"-v", "--verbose"})
 """With these `git status` prints what is staged."""
 _AS_TEXT = frozenset({"-a", "--text", "--binary"})
@@ -52,6 +53,8 @@ class ReadOnlyVerdict(NamedTuple):
     repositories: tuple[str, ...] = ()
     prints_tracked: bool = False
     """Whether git prints files without being told which."""
+    prints_settings: bool = False
+    """Whether git prints what its configuration holds."""
     directories: tuple[str, ...] = (".",)
     """Where it may run; empty behind a `cd` that cannot be followed. Holds for commands not covered, too."""
 
@@ -180,7 +183,7 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
         prints = _prints_contents(name, given.options)
         if prints and (forced := given.options & _AS_TEXT):
             raise NotReadOnlyError(f"{min(forced)} prints what is left out of credentials otherwise")
-        return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories), prints)
+        return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories), prints, name in _GIT_SETTINGS)
     match spec.operands:
         case "echo":
             return ReadOnlyVerdict(True)
