@@ -27,6 +27,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind the `&` of a 
 FULL_COLLECTIONS_EVERY = 100
 """Collections of the middle generation before all of the heap is walked; Python's default is 10."""
 
+TESTS_DIR = Path(__file__).parent
+
 _homes = itertools.count()
 
 LOCAL = {"127.0.0.1", "::1", "localhost"}
@@ -65,6 +67,27 @@ def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name archives and long bytes by their argument: gzip writes the time, and all workers must have the same ids."""
     return argname if isinstance(val, bytes) and (len(val) > 64 or val.startswith(b"\x1f\x8b")) else None
+
+
+SLOWEST_FIRST = (
+    *(
+        "agent/providers/test_llama_server.py",
+        "core/tools/test_browser.py",
+        "core/tools/test_install_source_package.py",
+    ),
+    *("test_extending.py", "test_packaging.py", "e2e/", "contract/", "cli/", "tui/", "agent/mcp/", "core/shell/"),
+)
+"""Where a file's tests take long for their number. One that starts last is waited for by the other workers."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files with the slowest tests first; the order within a file stays."""
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.relative_to(TESTS_DIR).as_posix() if item.path.is_relative_to(TESTS_DIR) else ""
+        return next((at for at, start in enumerate(SLOWEST_FIRST) if path.startswith(start)), len(SLOWEST_FIRST))
+
+    items.sort(key=rank)
 
 
 def pytest_collection_finish() -> None:
