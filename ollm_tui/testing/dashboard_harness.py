@@ -23,7 +23,7 @@ from ollm_tui.tui.screens.group_screen import GroupScreen
 from ollm_tui.tui.screens.question_screens import ChoiceScreen, GuardedScreen, TrustScreen
 from ollm_tui.tui.values import Activity
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """How long to wait for what should happen."""
 
 

@@ -107,7 +107,7 @@ pieces = st.one_of(
 streams = st.lists(pieces, max_size=40).map(b"".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=streams, cuts=st.lists(st.integers(1, 7), min_size=1, max_size=20))
 @example(data=b"\x1b[\n\x1b[3\x1b]0;a\x1b", cuts=[1])
 def test_the_way_a_stream_is_cut_never_matters(data: bytes, cuts: list[int]) -> None:
@@ -122,7 +122,7 @@ def test_the_way_a_stream_is_cut_never_matters(data: bytes, cuts: list[int]) -> 
     assert everything(cut) == everything(whole)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     data=streams,
     sizes=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 40)), max_size=4),

@@ -213,7 +213,7 @@ lines_of_text = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lines_of_text, shapes)
 def test_no_change_of_size_loses_text_or_the_cursors_place_in_it(
     written: list[str], sizes: list[tuple[int, int]]

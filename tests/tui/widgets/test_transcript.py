@@ -45,13 +45,13 @@ MARKDOWN = st.lists(
 
 
 @given(MARKDOWN, st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_text_is_cut_into_the_same_blocks_however_it_arrives(text: str, data: st.DataObject) -> None:
     assert_cut_alike(text, data)
 
 
 @given(MARKDOWN, st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_lines_longer_than_a_block_are_cut_alike_however_they_arrive(text: str, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(markdown_blocks, "TAIL_CHARS", 8)
@@ -70,7 +70,7 @@ def assert_cut_alike(text: str, data: st.DataObject) -> None:
 
 
 @given(MARKDOWN)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_cutting_loses_no_line_but_fences_and_blank_ones(text: str) -> None:
     kept = "\n".join(block.text for block in split_markdown(text)).split("\n")
     wanted = [one for one in text.split("\n") if one.strip()]
@@ -117,7 +117,7 @@ def test_a_long_line_is_wrapped_without_measuring_its_rest_for_each_row(monkeypa
 
 @given(st.text(max_size=200), st.integers(1, 40), st.integers(0, 10), st.booleans())
 @example("0\u2e80", 2, 1, False)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose: bool) -> None:
     from ollm_tui.core.base.escape import visible
 
@@ -130,7 +130,7 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=7), max_size=40), st.integers(8, 40), st.integers(0, 4))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_folded_sentence_begins_no_line_with_a_blank(words: list[str], width: int, hang: int) -> None:
     rows = StyledLine((StyledSpan(" ".join(words)),), hang, prose=True).wrapped(width)
     indent = hang if hang <= width // 2 else 0
