@@ -47,21 +47,20 @@ class ModelsController:
     async def greet(self) -> None:
         """Name the model in use before anything is asked of it, with what to do next, or what is wrong with it."""
         from ollm_tui.agent.providers.provider import ProviderError, ServerProvider
+        from ollm_tui.runtime.models import find_model
 
         provider = self._runtime.agent.provider
-        described = provider.describe()
         if not isinstance(provider, ServerProvider):
             return
-        if described.model is None or described.context_window is None:
-            try:
-                await provider.find_window()
-            except ProviderError as error:
-                self._note("greeting", str(error), NoteKind.ERROR)
-                return
+        try:
+            notices = await find_model(provider)
+        except ProviderError as error:
+            self._note("greeting", str(error), NoteKind.ERROR)
+            return
         if provider is not self._runtime.agent.provider:
             return  # another one was taken meanwhile, which said so
         self._switched()
-        for at, notice in enumerate(provider.take_notices()):
+        for at, notice in enumerate(notices):
             self._note(f"model-{at}", notice, NoteKind.NOTICE)
         if len(self._runtime.agent.history) == 1:  # nothing was said yet
             self._note("greeting", _greeting(self._runtime), NoteKind.GREETING)
