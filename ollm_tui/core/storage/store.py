@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from ollm_tui.core.base.clock import Clock, SystemClock
@@ -273,7 +274,7 @@ class Store:
         reason = ""
         for _ in range(_TRIES):
             lock_shared(self.path, presence, self._patience)
-            self._create_privately()
+            _create_privately(self.path)
             try:
                 return self._connect(presence)
             except StoreDamagedError as error:
@@ -282,7 +283,7 @@ class Store:
                 try:
                     connection = self._connect(presence)
                 except StoreDamagedError as error:
-                    self._move_away(error.reason)
+                    _move_away(self.path, error.reason, self._clock.now())
                 else:
                     lock(presence, fcntl.LOCK_SH)
                     return connection
@@ -300,21 +301,6 @@ class Store:
         if in_doubt:
             os.ftruncate(presence, 0)
         return connection
-
-    def _create_privately(self) -> None:
-        # Only ever a new file: closing a descriptor of an open database would drop its connection's locks.
-        try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise cannot_create(self.path, error) from error
-
-    def _move_away(self, reason: str) -> None:
-        try:
-            damage.set_aside(self.path, reason, self._clock.now().strftime("%Y%m%dT%H%M%SZ"))
-        except OSError as error:
-            raise cannot_create(self.path, error) from error
 
     def _let_go(self) -> None:
         if self._connection is not None:
@@ -358,6 +344,23 @@ class Store:
             "ON CONFLICT(owner) DO UPDATE SET version = excluded.version",
             (schema.owner, len(schema.steps)),
         )
+
+
+def _create_privately(path: Path) -> None:
+    # Only ever a new file: closing a descriptor of an open database would drop its connection's locks.
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise cannot_create(path, error) from error
+
+
+def _move_away(path: Path, reason: str, moment: datetime) -> None:
+    try:
+        damage.set_aside(path, reason, moment.strftime("%Y%m%dT%H%M%SZ"))
+    except OSError as error:
+        raise cannot_create(path, error) from error
 
 
 class InMemoryStore(Store):

@@ -113,7 +113,7 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
             return self._told(plan, "All of it is installed already.")
         further = self._installer.further(plan)
         if plan.builds:
-            return self._asked_further(further, plan, self._not_built(plan))
+            return self._asked_further(further, plan, _not_built(plan))
         old = await signal.in_thread(self._put_files, plan)
         done = False
         try:
@@ -274,15 +274,6 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
         )
         return ToolResult.of_text("\n".join([head, *lines]), data=data, notes=(note,) if unrun else ())
 
-    def _not_built(self, plan: InstallPlan) -> ToolResult:
-        """Return what holds until a person says yes to building: nothing is installed."""
-        titles = ", ".join(build.source.file.title for build in plan.builds)
-        error = ShellExecutionFailed(
-            f"Nothing was installed. {titles} is there only as source, and building it runs its own code, which needs "
-            "a person's second yes. Without one, ask for a version or another package that comes as a wheel."
-        )
-        return ToolResult.of_failure(error)
-
     def _failed(self, outcome: CommandOutcome, what: str = "The installation failed") -> ToolResult:
         code, text = outcome.status.exit_code, outcome.output.text.content
         restored = self.params.manager is Manager.NPM and self._first is None
@@ -296,6 +287,16 @@ class InstallPackageInvocation(ToolInvocation[InstallPackageParameters]):
             exit_code=code,
             artifacts=full_text(outcome.output),
         )
+
+
+def _not_built(plan: InstallPlan) -> ToolResult:
+    """Return what holds until a person says yes to building: nothing is installed."""
+    titles = ", ".join(build.source.file.title for build in plan.builds)
+    error = ShellExecutionFailed(
+        f"Nothing was installed. {titles} is there only as source, and building it runs its own code, which needs "
+        "a person's second yes. Without one, ask for a version or another package that comes as a wheel."
+    )
+    return ToolResult.of_failure(error)
 
 
 INSTALL_PACKAGE = Tool(

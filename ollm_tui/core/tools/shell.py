@@ -130,7 +130,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         cage = request.cage
         service = shell_service(self.context)
         if self.place is not ExecutionPlace.READING_CAGE:
-            service.hub.refused_lines.discard(self._line)
+            service.hub.refused_lines.discard(_line_of(self.params))
         try:
             if self.params.background:
                 return self._job_result(await service.start_job(request, signal))
@@ -155,7 +155,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         )
 
     def facts(self) -> CallFacts:
-        refused = self.chosen_place is None and self._line in self.context.command_hub.refused_lines
+        refused = self.chosen_place is None and _line_of(self.params) in self.context.command_hub.refused_lines
         reason = "the cage refused it something; the same line again asks to run on this machine"
         return CallFacts(Effect.RUNS, question=reason if refused else None, command=self.params.command)
 
@@ -166,10 +166,6 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         if self.looks and cage_works():
             return ExecutionPlace.READING_CAGE
         return ExecutionPlace.WORK_CAGE if self.context.sandbox.holds_commands else ExecutionPlace.THIS_MACHINE
-
-    @property
-    def _line(self) -> tuple[str, str]:
-        return self.params.command, self.params.cwd or "."
 
     def _cage_problem(self) -> str:
         return "it was refused there" if self.refused_by is ExecutionPlace.WORK_CAGE else self.context.sandbox.problem
@@ -311,9 +307,13 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             return ()
         self.refused = refused
         if place is ExecutionPlace.READING_CAGE:
-            self.context.command_hub.refused_lines.add(self._line)
+            self.context.command_hub.refused_lines.add(_line_of(self.params))
             return (f"[blocked by the cage: {refused}] {LOOKED}",)
         return (f"[blocked by the cage: {refused}] {WORKED} {self.context.sandbox.hint}".rstrip(),)
+
+
+def _line_of(params: ShellParameters) -> tuple[str, str]:
+    return params.command, params.cwd or "."
 
 
 def shell_service(context: ToolContext) -> ShellService:
