@@ -122,7 +122,8 @@ class Rounds:
         provider = self._provider()
         if self.context.limit is None and isinstance(provider, wire.ServerProvider):
             # which tools it is offered depends on it, and the prompt must begin with the same ones in every request
-            await signal.guard(provider.find_window())
+            for notice in await signal.guard(provider.find_window()):
+                self._stream.publish(NoticeEvent(text=notice))
         tools = self._offered()
         size = await self.context.make_room(self.history, tools, signal)
         request = wire.ChatRequest(messages=tuple(self.history), tools=tools, estimated_tokens=size)

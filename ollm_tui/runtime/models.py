@@ -115,9 +115,8 @@ async def find_model(provider: Provider) -> list[str]:
     if not isinstance(provider, ServerProvider):
         return []
     described = provider.describe()
-    if described.model is None or described.context_window is None:
-        await provider.find_window()
-    return provider.take_notices()
+    known = described.model is not None and described.context_window is not None
+    return [] if known else await provider.find_window()
 
 
 def choose(models: Sequence[OfferedModel], name: str) -> OfferedModel:

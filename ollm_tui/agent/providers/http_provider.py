@@ -245,14 +245,11 @@ class HttpProvider(ABC):
             if notice:
                 yield ProviderNotice(notice)
 
-    async def find_window(self) -> None:
-        """Learn the window of the model in use, before its first request. Raises ProviderError."""
+    async def find_window(self) -> list[str]:
+        """Learn the window of the model in use, before its first request; return notices. Raises ProviderError."""
         model = await self._choose()
         asked = self._options.of(model).applied_to(ChatRequest((), _ANY_TOOLS))
         self._notices.add(*await self._settle(model, asked))
-
-    def take_notices(self) -> list[str]:
-        """Return what the person is to know of the model; each notice once, here or with a reply."""
         return self._notices.take()
 
     async def takes_images(self, model: str | None = None) -> bool | None:

@@ -330,12 +330,11 @@ class ProviderDescription:
 class ServerProvider(Protocol):
     """A provider that can ask a server about its model."""
 
-    async def find_window(self) -> None:
-        """Learn the window of the model in use, before its first request. Raises ProviderError."""
-        ...
+    async def find_window(self) -> list[str]:
+        """Learn the window of the model in use, before its first request.
 
-    def take_notices(self) -> list[str]:
-        """Return what the person is to know of the model; each notice once."""
+        Returns what the person is to know of the model; raises ProviderError.
+        """
         ...
 
     async def takes_images(self) -> bool | None:

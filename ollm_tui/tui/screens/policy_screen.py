@@ -188,10 +188,6 @@ class PolicyScreen(ListAndTextScreen):
             self.run_worker(self._edit(row), name="editor", exit_on_error=False)
 
     @on(RowList.Opened)
-    def _opened(self, event: RowList.Opened) -> None:
-        event.stop()
-        self.action_change()
-
     def action_change(self) -> None:
         """Let a setting be changed by a choice."""
         row = self._marked
