@@ -11,7 +11,10 @@ XTERM_PACKAGE = "xterm@2.0.1"
 """An npm release that carries the escape sequence files; today's leave the tests out."""
 LIBVTERM_PACKAGE = "libvterm"
 """Debian's source package, which has libvterm's `t/*.test`."""
-DEBIAN = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main"
+RELEASE = "trixie"
+DEBIAN = (
+    f"deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian {RELEASE} main"
+)
 SECONDS = 300
 
 
@@ -36,7 +39,7 @@ def xterm_fixtures(folder: Path) -> Path:
 
 def libvterm_tests(folder: Path) -> Path:
     """The folder of libvterm's `.test` files."""
-    made = folder / "libvterm"
+    made = folder / f"{LIBVTERM_PACKAGE}-{RELEASE}"
     found = sorted(made.glob("**/t/*movecursor.test"))
     if not found:
         made.mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.shell.hub import CommandHub, awaitable_of
+from ollm_tui.tui.terminal.emulator import scrollback
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from tests.tui.terminal.live import LiveTerminal
-from tests.tui.terminal.screens import shown
+from tests.tui.terminal.screens import shown, terminal
 
 PIECE = 4_095
 
@@ -78,6 +80,19 @@ def test_five_megabytes_without_an_end_are_not_kept(start: bytes) -> None:
     kept, needed = kept_and_needed(data)
     assert kept < 200_000
     assert needed < 2_000_000
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\x1b[K\r\n"])
+def test_colours_without_number_are_kept_of_the_newest_lines_alone(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrollback, "MAX_RUNS", 4_000)
+    made = terminal(40, 5, scrollback=1_000)
+    for number in range(500):
+        cells = "".join(f"\x1b[38;2;{number % 256};{x};{number // 256}m{x % 10}" for x in range(39))
+        made.feed(cells + "\x1b[m" + end)
+    styled = [isinstance(line, ScreenRow) and line.spans is not None for line in made.screen.history]
+    assert 100 <= styled.count(True) <= 160
+    assert styled == sorted(styled)
+    assert set(made.scrolled_back()) == {("0123456789" * 4)[:39]}
 
 
 WHOLE_SCREEN = {

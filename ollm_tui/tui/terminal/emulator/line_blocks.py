@@ -38,6 +38,7 @@ class BlockScreen(WritingScreen):
             finished = lines
         else:
             finished = []
+            runs = 0
             for number, line in enumerate(lines):
                 if "\x1b" in line:
                     text, spans, style_after = self._styled(line, style)
@@ -47,11 +48,13 @@ class BlockScreen(WritingScreen):
                     style = style_after
                 else:
                     text, spans = line, [(len(line), style)] if style is not DEFAULT and line else None
+                runs += len(spans) if spans else 0
                 if len(text) > self.columns:
                     finished.extend(row.compact() for row in split_row(ScreenRow(text, spans), self.columns))
                 else:
                     finished.append(ScreenRow(text, spans) if spans else text)
             self.cursor.style = style
+            self.count_runs(runs)
         self._append(finished)
         return taken
 

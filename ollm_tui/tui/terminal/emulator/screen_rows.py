@@ -235,7 +235,8 @@ class ScreenRow:
     def compact(self) -> ScreenRow | str:
         """Return the cheapest form that loses nothing, for the scrollback."""
         self.drawn = None
-        self._join_styles()
+        if self.styles is not None:
+            self._join_styles()
         if self.spans is None and not self.wrapped:
             return self.text
         return self
@@ -282,8 +283,12 @@ def reflow(rows: list[ScreenRow], position: Position, columns: int) -> tuple[lis
 
 def wrap_again(row: ScreenRow, columns: int) -> list[ScreenRow]:
     """Wrap a line for another width; one with a picture stays whole."""
-    is_picture = len(row.text) > columns and any(style.flags & PICTURE for _, style in row.runs())
-    return [row] if is_picture else split_row(row, columns)
+    return [row] if len(row.text) > columns and has_picture(row) else split_row(row, columns)
+
+
+def has_picture(row: ScreenRow) -> bool:
+    """Whether part of a picture is on the line."""
+    return any(style.flags & PICTURE for _, style in row.runs())
 
 
 def split_row(row: ScreenRow, columns: int) -> list[ScreenRow]:

@@ -9,11 +9,17 @@ from pyte import modes as mo
 from pyte.screens import Char, Cursor, Screen, StaticDefaultDict
 
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, STUB, CellStyle, ClusterTable, as_char
-from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow, join_rows, reflow, wrap_again
+from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow, has_picture, join_rows, reflow, wrap_again
 
 SCROLLBACK_LINES = 10_000
 MAX_SIDE = 2_000
 """Limit of columns and lines, against wrong window sizes."""
+
+MAX_RUNS = 400_000
+"""Runs of one style kept in the scrollback, 10 to 110 MB; beyond it the oldest lines become plain.
+
+Coloured listings and source have 3 to 30 a line, pictures made of letters one a cell.
+"""
 
 MAX_JOINED = 500
 """Rows of one wrapped line that are joined when the width changes."""
@@ -80,6 +86,7 @@ class Grid(Screen):
         self.clusters = ClusterTable()
         self.history: deque[ScreenRow | str] = deque(maxlen=max(0, scrollback_lines))
         self.scrolled: int = 0
+        self._new_runs = 0
         self.rows: list[ScreenRow] = [ScreenRow() for _ in range(lines)]
         self.sides: tuple[int, int] | None = None
         """First and last column of the scrolling region, where side margins are set (DECSLRM)."""
@@ -128,6 +135,18 @@ class Grid(Screen):
         """Append lines to the scrollback."""
         self.scrolled += len(lines)
         self.history.extend(lines)
+
+    def count_runs(self, count: int) -> None:
+        """Note runs of styled lines in the scrollback; now and then the oldest ones become plain."""
+        self._new_runs += count
+        if self._new_runs < MAX_RUNS // 4:
+            return
+        self._new_runs = kept = 0
+        for line in reversed(self.history):
+            if isinstance(line, ScreenRow) and line.spans is not None:
+                kept += len(line.spans)
+                if kept > MAX_RUNS and not has_picture(line):
+                    line.spans = line.drawn = None
 
     def unwrap_line_above(self, y: int) -> None:
         """End the line above row `y`: what follows no longer continues it."""

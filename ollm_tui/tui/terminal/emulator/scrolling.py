@@ -17,7 +17,10 @@ class ScrollingScreen(Grid):
             row = rows.pop(0)
             if not self.alternate_screen:
                 self.scrolled += 1
-                self.history.append(row.compact())
+                line = row.compact()
+                self.history.append(line)
+                if isinstance(line, ScreenRow):
+                    self.count_runs(len(line.spans or ()))
             rows.append(ScreenRow.blank(self.columns, self.pen_erase))
             self.mark_all_dirty()
             return
