@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-SPREAD = ("-n", "4", "--dist", "loadfile")
-"""Twice the cores: many tests wait for processes and terminals."""
+SPREAD = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Twice the cores: many tests wait for processes and terminals. The order is `conftest`'s: slow files first."""
 ALONE = ("-n", "0", "--dist", "no", "--last-failed")
 MOST_REPEATED = 50
 """More failures than this are no coincidence, and repeating them would take longer than the suite."""

@@ -164,6 +164,8 @@ class AssistantMessageEvent(_Event):
     tool_calls: tuple[ProposedCall, ...] = ()
     reasoning: str = ""
     partial: bool = False
+    model: str = ""
+    """Which model it is of; empty where it has no name, and in logs of earlier versions."""
 
 
 class ToolCallEvent(_Event):

@@ -72,7 +72,7 @@ async def collect_reply(
         if not whole:
             reply.calls.clear()  # a call of a cut reply may be half of what was meant
         if whole or reply.text or reply.reasoning:
-            reply.publish(partial=not whole)
+            reply.publish(provider.model or "", partial=not whole)
             keep(reply)
     return reply
 
@@ -155,7 +155,7 @@ class Reply:
             return None
         return wire.AssistantMessage(self.text, tuple(self.calls), self.reasoning, self.event_id)
 
-    def publish(self, *, partial: bool) -> None:
+    def publish(self, model: str, *, partial: bool) -> None:
         """Publish the whole message with its calls, its usage, and why it ended early."""
         proposed = tuple(
             ProposedCall(
@@ -164,7 +164,9 @@ class Reply:
             for call in self.calls
         )
         published = self.stream.publish(
-            AssistantMessageEvent(text=self.text, tool_calls=proposed, reasoning=self.reasoning, partial=partial)
+            AssistantMessageEvent(
+                text=self.text, tool_calls=proposed, reasoning=self.reasoning, partial=partial, model=model
+            )
         )
         self.event_id = published.id
         if self.proposed > MAX_CALLS and not partial:

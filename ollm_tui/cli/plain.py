@@ -24,6 +24,7 @@ from ollm_tui.agent.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
+from ollm_tui.agent.providers.provider import ProviderError
 from ollm_tui.cli.command_line import ExitCode, UsageError, ending_signals
 from ollm_tui.cli.plain_commands import PlainCommands
 from ollm_tui.cli.streams import valid_configuration
@@ -34,6 +35,7 @@ from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, ConfigurationError, Runtime, open_runtime
+from ollm_tui.runtime.models import find_model
 from ollm_tui.tui.controllers.conversation_controller import summary_of
 from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase
 from ollm_tui.tui.entry_texts import result_words
@@ -57,10 +59,11 @@ async def _converse(options: Options) -> int:
     lines = PersonLines()
     configuration = valid_configuration(options)
     async with open_runtime(options, Attendance.PERSON, configuration=configuration, report=_print) as runtime:
-        described = runtime.agent.provider.describe()
-        for notice in (described.greeting, *runtime.notices, *runtime.session.now.notices):
+        greeting = runtime.agent.provider.describe().greeting
+        for notice in (greeting, *runtime.notices, *runtime.session.now.notices, *await _about_model(runtime)):
             if notice:
                 _print(visible_block(notice))
+        described = runtime.agent.provider.describe()
         workspace, mode = runtime.core.configuration.workspace.root, runtime.core.executor.mode.value
         model = visible(described.model or described.provider)
         _print(f"Model: {model}. Folder: {visible(str(workspace))}. Policy: {mode}.")
@@ -78,6 +81,13 @@ async def _converse(options: Options) -> int:
             _print("> ", end="")
             text = await lines.next()
     return ExitCode.DONE
+
+
+async def _about_model(runtime: Runtime) -> list[str]:
+    try:
+        return await find_model(runtime.agent.provider)
+    except ProviderError as error:
+        return [str(error)]
 
 
 class PersonLines:

@@ -1,4 +1,4 @@
-"""What a server returns as text and pictures, cut to what may leave this process."""
+"""Results of a server, cut to size; this part knows no connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GGUF files in the folders where people have them: LM Studio's, Ollama's by their names, `~/models`."""
+"""GGUF files of LM Studio, Ollama and `~/models`, found without a server."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ollm_tui.agent.providers.http_connection import HttpConnection
 from ollm_tui.agent.providers.json_values import as_text, member
 from ollm_tui.agent.providers.ollama import ModelDetails, OllamaProvider
 from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.provider import ModelInfo, Provider, ProviderError
+from ollm_tui.agent.providers.provider import ModelInfo, Provider, ProviderError, ServerProvider
 from ollm_tui.agent.providers.server_address import ServerAddress, ollama_address, openai_address
 from ollm_tui.config import Settings
 from ollm_tui.core.base.escape import visible
@@ -104,6 +104,20 @@ async def offered_models(settings: Settings, usual: Sequence[ProbeTarget] = USUA
     key = await key_of(settings)
     found = await asyncio.gather(*(_models_of(server, settings, key) for server in servers))
     return (*(model for models in found for model in models), *await asyncio.to_thread(_in_files))
+
+
+async def find_model(provider: Provider) -> list[str]:
+    """Learn the model in use and its window before anything is asked; return what the person is to know of it.
+
+    Raises:
+        ProviderError: The server is not there, or has no model.
+    """
+    if not isinstance(provider, ServerProvider):
+        return []
+    described = provider.describe()
+    if described.model is None or described.context_window is None:
+        await provider.find_window()
+    return provider.take_notices()
 
 
 def choose(models: Sequence[OfferedModel], name: str) -> OfferedModel:

@@ -20,10 +20,10 @@ from ollm_tui.tui.decisions import DecisionGuard, Readiness
 from ollm_tui.tui.first_frame import DEFAULT_THEME
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.group_screen import GroupScreen
-from ollm_tui.tui.screens.question_screens import GuardedScreen, TrustScreen
+from ollm_tui.tui.screens.question_screens import ChoiceScreen, GuardedScreen, TrustScreen
 from ollm_tui.tui.values import Activity
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """How long to wait for what should happen."""
 
 
@@ -78,7 +78,7 @@ class DashboardHarness:
                 return False
             if key in ("a", "A") and isinstance(screen, ConfirmationScreen) and screen.case.review is None:
                 return False  # what could be remembered is not known yet
-            whole = isinstance(screen, ConfirmationScreen | GroupScreen | TrustScreen)
+            whole = isinstance(screen, ConfirmationScreen | GroupScreen | TrustScreen | ChoiceScreen)
             return screen.guard.readiness(whole=whole) is Readiness.READY
 
         await self.wait_until(ready)

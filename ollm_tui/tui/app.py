@@ -106,6 +106,7 @@ class DashboardApp(App[int]):
             *app_commands(self, self.dashboard),
         )
         self.dashboard.prompt.completer.commands = self.commands
+        self._tell = partial(self.notify, markup=False)
         self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
@@ -123,9 +124,6 @@ class DashboardApp(App[int]):
 
     # -- the backend -------------------------------------------------------------------------------------------------
 
-    def _tell(self, words: str) -> None:
-        self.notify(words, markup=False)
-
     def _backend_started(self) -> None:
         self.set_timer(COLLECT_AFTER_SECONDS, end_start)
         remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
@@ -140,7 +138,7 @@ class DashboardApp(App[int]):
         """Take what concerns more than the dashboard, which has taken it already."""
         match message:
             case updates.SettingsUpdate(settings):
-                self._adopt(settings)
+                adopt_settings(self, settings)
             case updates.PromptFilesUpdate(files, resources):
                 self.commands.offer_messages(map(message_command, files))
                 self.dashboard.prompt.completer.resources = resources
@@ -149,19 +147,6 @@ class DashboardApp(App[int]):
         self.attention.follow(self.dashboard.status.word)
         self.screens.take(message)
 
-    def _adopt(self, settings: updates.ScreenSettings) -> None:
-        """Apply the screen settings once they are known."""
-        for theme in settings.themes:
-            self.register_theme(theme)
-        if settings.theme in self.available_themes:
-            self.theme = settings.theme
-        elif settings.theme:
-            self.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
-        self.set_keymap(settings.keys)
-        self.dashboard.reviewing.auto_open.enabled = settings.auto_open
-        self.attention.how = settings.notify
-        self.dashboard.term.allow_clipboard(settings.allow_clipboard)
-
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
         """Run `!` lines and `/` commands; pass every other intent to the backend."""
@@ -169,7 +154,9 @@ class DashboardApp(App[int]):
             case SendMessage(text) if text.startswith("!"):
                 self.dashboard.show_terminal()
                 self.dashboard.term.type_into_shell(text[1:].strip())
-            case SendMessage(text) if text.startswith("/") and await self.commands.take(text, self._tell):
+            case SendMessage(text) if text.startswith("/") and await self.commands.take(
+                text, partial(self.notify, markup=False)
+            ):
                 pass
             case RetryTurn() if self.holder.failed:
                 self.holder.start()
@@ -267,19 +254,32 @@ class DashboardApp(App[int]):
         """Quit; while something is live, ask first."""
         await self.leaving.ask()
 
-    def on_app_focus(self, event: events.AppFocus) -> None:
-        """Report that the window has the focus again."""
-        # The click that brings the window back must not press anything.
-        self.dashboard.reviewing.window_returned()
-        self.attention.focus_changed(True)
-        self.holder.handle(ReportFocus(True))
-
-    def on_app_blur(self, event: events.AppBlur) -> None:
-        """Report that the window lost the focus."""
-        self.attention.focus_changed(False)
-        self.holder.handle(ReportFocus(False))
+    @on(events.AppFocus)
+    @on(events.AppBlur)
+    def _window_focus_changed(self, event: events.AppFocus | events.AppBlur) -> None:
+        """Report that the window has the focus again, or lost it."""
+        focused = isinstance(event, events.AppFocus)
+        if focused:
+            # The click that brings the window back must not press anything.
+            self.dashboard.reviewing.window_returned()
+        self.attention.focus_changed(focused)
+        self.holder.handle(ReportFocus(focused))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Return the entries of the palette: every action with a key, and more."""
         yield from palette_entries(self, self.dashboard, self.commands)
         yield SystemCommand("Screenshot", "Save an SVG picture of the screen", self.deliver_screenshot)
+
+
+def adopt_settings(app: DashboardApp, settings: updates.ScreenSettings) -> None:
+    """Apply the screen settings once they are known."""
+    for theme in settings.themes:
+        app.register_theme(theme)
+    if settings.theme in app.available_themes:
+        app.theme = settings.theme
+    elif settings.theme:
+        app.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
+    app.set_keymap(settings.keys)
+    app.dashboard.reviewing.auto_open.enabled = settings.auto_open
+    app.attention.how = settings.notify
+    app.dashboard.term.allow_clipboard(settings.allow_clipboard)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ollm_tui.core.bus.notices import Confirmation
-from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.question_groups import QuestionGroup, group_questions
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 
 
 @dataclass
 class GroupSelection:
-    """The questions of a list, oldest first; a key decides the chosen ones, else all that wait."""
+    """Questions of a list, oldest first; keys decide the chosen, else all waiting."""
 
     queue: ConfirmationQueueSnapshot
     shown: dict[str, Confirmation]
@@ -36,6 +36,11 @@ class GroupSelection:
     def first(self) -> Confirmation:
         """The question that stands for all."""
         return next(iter(self._asked.values()))
+
+    @property
+    def high_risk(self) -> bool:
+        """Whether they are of HIGH risk, which similar questions share."""
+        return self.first.details.risk is Risk.HIGH
 
     @property
     def group(self) -> QuestionGroup:

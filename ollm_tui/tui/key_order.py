@@ -42,6 +42,8 @@ class KeyOrder:
         self._held: deque[Key | Paste] = deque()
         self._passage = 0
         self._limit: Timer | None = None
+        self._typed_into: Widget | None = None
+        """What the last key gave text to."""
 
     @property
     def busy(self) -> bool:
@@ -66,7 +68,7 @@ class KeyOrder:
     async def _act(self, event: Key | Paste) -> None:
         """Give a key to what has the focus; unless it is text there, later keys wait for what it does."""
         self.note_press(event)
-        self._dashboard.key_typed(event.key if isinstance(event, Key) else "")
+        self._dashboard.interrupting.key_typed(event.key if isinstance(event, Key) else "")
         target = self._app.focused or self._app.screen
         if isinstance(target, TerminalPrefix) and target.yields_to(event):
             self._held.appendleft(event)  # again, ahead of later ones, once what the prefix does about it is done
@@ -77,7 +79,12 @@ class KeyOrder:
             or target.check_consume_key(event.key, event.character)
             or (self.program_takes_keys() and event.key not in (LEAVE_KEY, REVIEW_KEY))
         )
+        if not is_text and self._typed_into is target and target.message_queue_size:
+            self._held.appendleft(event)  # a key with priority acts here: it would overtake text that is on its way
+            self._follow(target)
+            return
         await self._deliver(event)
+        self._typed_into = target if is_text else None
         if not is_text:
             self._follow(target)
 
@@ -122,6 +129,7 @@ class KeyOrder:
         if self._limit is not None:
             self._limit.stop()
             self._limit = None
+        self._typed_into = None
         self._wait_for_screen()
         while self._held and not self.busy:
             await self._act(self._held.popleft())

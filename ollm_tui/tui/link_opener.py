@@ -41,11 +41,11 @@ class LinkOpener:
             self._browse(link)
 
     def _ask(self, link: WebLink) -> None:
-        from ollm_tui.tui.screens.question_screens import YesNoScreen
+        from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 
         facts = (f"The text is: {link.text}", f"It opens:    {link.url}")
-        screen = YesNoScreen("Open this address?", facts, "open it", self._presses)
-        self._app.push_screen(screen, lambda yes: self._browse(link) if yes else None)
+        question = YesNoScreen("Open this address?", facts, "open it", self._presses)
+        ask_first(self._app, question, lambda: self._browse(link))
 
     def _browse(self, link: WebLink) -> None:
         self._app.run_worker(self._run_browser(link.url), name="browser", exit_on_error=False)

@@ -1,4 +1,4 @@
-"""What was sent from the prompt in a workspace, and the draft that was left there: two files in the state directory."""
+"""The prompt's history and draft as files, which know no widget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands of the prompt that open screens, go to panes, or are about the whole; and the palette's entries."""
+"""Commands of the prompt about screens and panes; entries of the palette."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def pane_commands(show: Dashboard) -> Iterator[SlashCommand]:
     yield SlashCommand(
         "fold", "Fold or unfold everything in the conversation", lambda _: show.action_fold(), in_palette=False
     )
-    yield SlashCommand("jobs", "Commands that run in the background", lambda _: show.action_jobs(), in_palette=False)
+    over = show.dialogs
+    yield SlashCommand("jobs", "Commands that run in the background", lambda _: over.open_jobs(), in_palette=False)
     yield SlashCommand("terminal", "Go to the terminal", lambda _: show.action_terminal(), in_palette=False)
     yield SlashCommand("todos", "Go to the todo list", lambda _: show.go_to(Pane.TODO))
     yield SlashCommand(
@@ -131,7 +132,7 @@ def pane_commands(show: Dashboard) -> Iterator[SlashCommand]:
         "Look at this folder's own config file and instructions, and let them count",
         lambda _: show.action_trust(),
     )
-    yield SlashCommand("undo", "What calls changed, and the way back", lambda _: show.action_undo())
+    yield SlashCommand("undo", "What calls changed, and the way back", lambda _: over.open_undo())
 
 
 def app_commands(app: App[int], show: Dashboard) -> Iterator[SlashCommand]:
@@ -139,7 +140,7 @@ def app_commands(app: App[int], show: Dashboard) -> Iterator[SlashCommand]:
 
     def choose_mode(mode: str) -> None:
         if mode in MODES:
-            show.action_choose_mode(mode)
+            show.dialogs.choose_mode(mode)
         else:
             app.notify(f"Write /mode and one of {', '.join(MODES)}.", markup=False)
 
@@ -177,7 +178,7 @@ def palette_entries(app: App[int], show: Dashboard, commands: SlashCommands) -> 
             if mode == "yolo"
             else "Change the policy mode"
         )
-        yield SystemCommand(f"Mode: {mode}", words, partial(show.action_choose_mode, mode))
+        yield SystemCommand(f"Mode: {mode}", words, partial(show.dialogs.choose_mode, mode))
     term = show.term
     for action, name, words in (
         ("interrupt", "Interrupt command", "Ctrl+C for the agent's command in front of the terminal"),

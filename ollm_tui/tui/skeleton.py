@@ -41,26 +41,31 @@ def skeleton() -> Generator[None]:
     if modes is None:
         yield
         return
-    _paint(modes)
     try:
+        _paint(modes)
         yield
     finally:
         if _Shown.modes is not None:
             hand_over()
             with suppress(OSError):
                 os.write(SCREEN, _LEAVE)
+        for number, handler in _Shown.handlers.items():
+            if signal.getsignal(number) is _end:
+                signal.signal(number, handler)
+        _Shown.handlers.clear()
 
 
 def hand_over() -> None:
-    """Give the terminal its own modes back: the toolkit takes them from now on. Does nothing without a picture."""
-    modes, _Shown.modes = _Shown.modes, None
-    if modes is None:
+    """Give the terminal its own modes back: the toolkit takes them from now on. Does nothing without a picture.
+
+    A signal goes on ending the program from here until the dashboard takes signals itself: the toolkit, which has the
+    terminal by then, leaves it as it was.
+    """
+    if _Shown.modes is None:
         return
     with suppress(termios.error):  # the terminal itself may be what is gone
-        termios.tcsetattr(KEYBOARD, termios.TCSANOW, modes)
-    for number, handler in _Shown.handlers.items():
-        signal.signal(number, handler)
-    _Shown.handlers.clear()
+        termios.tcsetattr(KEYBOARD, termios.TCSANOW, _Shown.modes)
+    _Shown.modes = None
 
 
 def picture(columns: int, rows: int) -> str:

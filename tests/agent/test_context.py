@@ -297,7 +297,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES, st.lists(MESSAGES, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_first_request_and_the_last_outlive_any_number_of_summaries(
     start: list[wire.Message], later: list[list[wire.Message]]
 ) -> None:

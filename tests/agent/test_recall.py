@@ -129,7 +129,7 @@ async def test_a_budget_too_small_for_anything_brings_nothing(kept: Kept) -> Non
     assert await kept.notes(20) is None
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     entries=st.lists(st.tuples(st.text(max_size=40), st.text(max_size=400), st.sampled_from(MemoryScope)), max_size=12),
     budget=st.integers(150, 1_200),

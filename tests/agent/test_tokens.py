@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ollm_tui.agent.token_estimate import estimated_tokens, within
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text(max_size=300), tokens=st.integers(-3, 120))
 def test_a_beginning_fits_and_is_as_long_as_it_may_be(text: str, tokens: int) -> None:
     kept = within(text, tokens)
@@ -19,7 +19,7 @@ def test_a_beginning_fits_and_is_as_long_as_it_may_be(text: str, tokens: int) ->
         assert kept == text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(first=st.text(max_size=80), second=st.text(max_size=80))
 def test_two_texts_cost_about_as_much_together_as_apart(first: str, second: str) -> None:
     together = estimated_tokens(first + "\n" + second)

@@ -21,7 +21,8 @@ import textual
 
 import ollm_tui
 from ollm_tui.core.fence.dir_handle import DirHandle
-from ollm_tui.core.search.code_index import CodeIndex, IndexSource, terms_of
+from ollm_tui.core.search.code_index import CodeIndex, IndexSource
+from ollm_tui.core.search.code_ranking import terms_of
 from ollm_tui.core.search.code_vectors import CodeVectors
 from ollm_tui.core.search.embedder import installed_embedder
 from ollm_tui.core.search.file_states import MOST_BYTES

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from pathlib import Path
 
+from pyte import modes as mo
+
 from ollm_tui.tui.terminal.emulator import cells
 from ollm_tui.tui.terminal.emulator.cells import RGB, CellStyle
 from tests.conformance.counts import Counts
@@ -17,22 +19,29 @@ from tests.tui.terminal.screens import Terminal, terminal
 
 COLUMNS, LINES = 80, 25
 OTHERWISE = {
-    "11state_movecursor [Vertical Position Backward]": "xterm has no VPB",
+    "11state_movecursor [Vertical Position Backward]": "neither xterm nor VTE has VPB",
     "13state_edit [IL]": "xterm goes to the first column",
     "13state_edit [DECRQSS on DECSCA]": "xterm answers 1 or 0",
     "16state_resize [Resize shrink": "lines are wrapped again",
     "26state_query [DA]": "we are a VT220",
+    "26state_query [XTVERSION]": "each terminal tells its own name",
     "26state_query [DECCPR]": "xterm names the page too",
     "26state_query [DECRQSS on SGR": "xterm begins with 0",
     "26state_query [S8C1T": "answers in UTF-8 have no C1",
+    "28state_dbl_wh [Double Width, Single Height] cursor": "lines of double width are drawn single, as in VTE",
+    "30state_pen [Font Selection]": "a terminal in a terminal has one font",
+    "30state_pen [Super/Subscript]": "a terminal in a terminal has one size of letters",
+    "30state_pen [Underline]": "Textual draws no curly underline",
     "30state_pen [Bold+ANSI": "libvterm's own setting",
     "61screen_unicode [10 comb": "a cell keeps 16 code points",
     "61screen_unicode [40 comb": "a cell keeps 16 code points",
-    "63screen_resize [Resize taller": "the lines come from libvterm's harness",
-    "64screen_pen [EL sets": "xterm erases with the background alone",
-    "64screen_pen [DECSCNM xors": "xterm erases with the background alone",
+    "64screen_pen [Font]": "a terminal in a terminal has one font",
+    "64screen_pen [Super/subscript]": "a terminal in a terminal has one size of letters",
 }
-"""Where libvterm differs from xterm and we follow xterm."""
+"""Where we follow xterm and VTE instead, and what cannot be drawn in a terminal: the checks' names as they begin."""
+SCROLLBACK = ["ABCDE"] * LINES
+"""What libvterm's harness has above the screen whenever a script asks for a scrollback."""
+DEFAULT_COLOURS = ("rgb(240,240,240)", "rgb(0,0,0)")
 DARK, LIGHT = (0, 224), (64, 255)
 """Levels of libvterm's eight first and eight bright colours."""
 
@@ -44,6 +53,13 @@ _ATTRIBUTES = {"B": cells.BOLD, "I": cells.ITALIC, "K": cells.BLINK, "R": cells.
 _PEN = {"bold": "B", "italic": "I", "blink": "K", "reverse": "R", "strike": "S"}
 
 
+ONLY = {"font": "0", "small": "off", "baseline": "normal"}
+"""What a terminal in a terminal has no choice of: scripts that reset these are met, those that set them are not."""
+
+Cell = tuple[str, int, str, str, str]
+"""Characters, columns, attributes, foreground, background."""
+
+
 class Script:
     """One test file on one terminal."""
 
@@ -53,6 +69,8 @@ class Script:
         self.about = ""
         self.made: Terminal = terminal(COLUMNS, LINES)
         self.expected: list[bytes] | None = None
+        self.scrollback: list[str] = []
+        self.default = DEFAULT_COLOURS
 
     def run(self, text: str) -> None:
         for line in text.splitlines():
@@ -89,7 +107,14 @@ class Script:
             self.made.feed(literal(rest))
         elif word == "RESIZE":
             lines, columns = rest.split(",")
+            self.made.screen.history.clear()
+            self.made.screen.history.extend(self.scrollback)
             self.made.screen.resize(int(lines), int(columns))
+        elif word == "WANTSCREEN" and "b" in rest:
+            self.scrollback = [] if rest.startswith("-") else SCROLLBACK
+        elif word == "SETDEFAULTCOL":
+            given = rest.split()
+            self.default = (given[0], given[1] if len(given) > 1 else self.default[1])
 
     def _settle_replies(self) -> None:
         for expected in self.expected or ():
@@ -110,11 +135,16 @@ class Script:
                 y, x = self.made.cursor
                 self._check(kind, answer, f"{y},{min(x, self.made.screen.columns - 1)}")
             case "screen_row":
-                self._check(question.strip(), literal(answer).decode().rstrip(), self.made.lines[int(where)])
+                self._check(question.strip(), _characters(kind, answer).rstrip(), self.made.lines[int(where)])
+            case "lineinfo":
+                self._check(question.strip(), answer, self._line_info(int(where)))
+            case "screen_eol":
+                y, x = map(int, where.split(","))
+                self._check(question.strip(), answer, str(int(not self.made.lines[y][x:])))
+            case "screen_attrs_extent":
+                self._check(question.strip(), answer, self._extent(where))
             case "screen_chars" | "screen_text":
-                codes = [int(code, 16) for code in answer.split(",") if code.strip()]
-                wanted = bytes(codes).decode() if kind == "screen_text" else "".join(map(chr, codes))
-                self._check(question.strip(), unicodedata.normalize("NFC", wanted), self._text(where))
+                self._check(question.strip(), _characters(kind, answer), self._text(where))
             case "screen_cell":
                 self._check(question.strip(), _cell(answer), self._cell(where))
             case "pen":
@@ -128,13 +158,36 @@ class Script:
         parts = [screen.rows[y].text.ljust(right)[left:right] for y in range(top, bottom)]
         return "\n".join(unicodedata.normalize("NFC", screen.clusters.plain(part)).rstrip() for part in parts)
 
-    def _cell(self, where: str) -> object:
+    def _cell(self, where: str) -> Cell:
         y, x = map(int, where.split(","))
         screen = self.made.screen
         text = screen.rows[y].text.ljust(x + 2)
         shown = unicodedata.normalize("NFC", screen.clusters.expand(text[x])).strip()
         style = self.made.style(y, x)
-        return shown, 2 if text[x + 1] == cells.STUB else 1, _attributes(style), *_colours(style)
+        if mo.DECSCNM in screen.mode:
+            style = style._replace(flags=style.flags ^ cells.REVERSE)
+        foreground, background = self.default
+        return _seen(
+            shown,
+            2 if text[x + 1] == cells.STUB else 1,
+            _attributes(style),
+            foreground if style.fg < 0 else _rgb(style.fg),
+            background if style.bg < 0 else _rgb(style.bg),
+        )
+
+    def _line_info(self, y: int) -> str:
+        return "cont" if y > 0 and self.made.screen.rows[y - 1].wrapped else ""
+
+    def _extent(self, where: str) -> str:
+        """First and last column around a cell that look the same, as libvterm writes it: `y,first-y+1,last`."""
+        y, x = map(int, where.split(","))
+        looks = [self.made.style(y, column) for column in range(self.made.screen.columns)]
+        first = last = x
+        while first > 0 and looks[first - 1] == looks[x]:
+            first -= 1
+        while last + 1 < len(looks) and looks[last + 1] == looks[x]:
+            last += 1
+        return f"{y},{first}-{y + 1},{last}"
 
     def _pen(self, name: str) -> str:
         style = self.made.screen.cursor.style
@@ -142,8 +195,8 @@ class Script:
             return "on" if _PEN[name] in _attributes(style) else "off"
         if name == "underline":
             return "2" if style.flags & cells.DOUBLE_UNDERLINE else str(int(bool(style.flags & cells.UNDERLINE)))
-        if name not in ("foreground", "background"):
-            return "not kept"
+        if name in ONLY:
+            return ONLY[name]
         colour = style.fg if name == "foreground" else style.bg
         default = "rgb(240,240,240,is_default_fg)" if name == "foreground" else "rgb(0,0,0,is_default_bg)"
         return default if colour < 0 else _rgb(colour) if colour >= RGB else f"idx({colour})"
@@ -172,25 +225,31 @@ def _unescape(match: re.Match[str]) -> str:
     return _LETTERS.get(match[1], match[1])
 
 
-def _cell(answer: str) -> object:
+def _characters(kind: str, answer: str) -> str:
+    """What is asserted of some cells: a string, or the numbers of its characters or bytes."""
+    if answer.startswith('"'):
+        return literal(answer).decode()
+    codes = [int(code, 16) for code in answer.split(",") if code.strip()]
+    return unicodedata.normalize("NFC", bytes(codes).decode() if kind == "screen_text" else "".join(map(chr, codes)))
+
+
+def _cell(answer: str) -> Cell | str:
     match = _CELL.search(answer)
     if match is None:
         return answer
     shown = "".join(chr(int(code, 16)) for code in match[1].split(",") if code)
-    return unicodedata.normalize("NFC", shown), int(match[2]), match[3].replace("U1", "U"), match[4], match[5]
+    return _seen(unicodedata.normalize("NFC", shown), int(match[2]), match[3].replace("U1", "U"), match[4], match[5])
+
+
+def _seen(shown: str, width: int, attributes: str, foreground: str, background: str) -> Cell:
+    """A cell as a person sees it: the foreground of a blank without attributes shows nowhere."""
+    return shown, width, attributes, foreground if shown or attributes else "", background
 
 
 def _attributes(style: CellStyle) -> str:
     underline = "U2" if style.flags & cells.DOUBLE_UNDERLINE else "U" if style.flags & cells.UNDERLINE else ""
     letters = {letter for letter, flag in _ATTRIBUTES.items() if style.flags & flag}
     return "".join(underline if letter == "U" else letter for letter in "BUIKRS" if letter == "U" or letter in letters)
-
-
-def _colours(style: CellStyle) -> tuple[str, str]:
-    return (
-        "rgb(240,240,240)" if style.fg < 0 else _rgb(style.fg),
-        "rgb(0,0,0)" if style.bg < 0 else _rgb(style.bg),
-    )
 
 
 def _rgb(colour: int) -> str:

@@ -11,7 +11,7 @@ XTERM_PACKAGE = "xterm@2.0.1"
 """An npm release that carries the escape sequence files; today's leave the tests out."""
 LIBVTERM_PACKAGE = "libvterm"
 """Debian's source package, which has libvterm's `t/*.test`."""
-DEBIAN = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main"
+DEBIAN = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main"
 SECONDS = 300
 
 

@@ -145,7 +145,7 @@ json_values = st.recursive(
 parameter_names = st.sampled_from(sorted({key for call in CALLS.values() for key in call} | {"todos", "since", "wait"}))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     calls=st.lists(
         st.tuples(

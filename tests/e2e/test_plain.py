@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.agent.providers.fake_server import FakeServer, json_reply
 from tests.e2e.outer import QUIET, OuterTerminal
+from tests.runtime.test_models import SHOW, TAGS
 
 
 async def test_questions_are_answered_by_words_and_what_is_typed_too_soon_decides_nothing(tmp_path: Path) -> None:
@@ -116,3 +118,15 @@ async def test_ctrl_c_below_the_question_of_a_command_stops_it_and_the_end_of_th
     await terminal.sees(lambda text: text.count("then Enter.") == 2)
     terminal.send(b"\x04")
     assert await terminal.ends() == 0
+
+
+async def test_the_model_in_use_is_named_before_the_first_message(tmp_path: Path) -> None:
+    async with FakeServer() as server:
+        server.always("/api/tags", json_reply(TAGS))
+        server.always("/api/show", json_reply(SHOW))
+        given = ("--plain", "--provider", "ollama", "--base-url", server.url)
+        terminal = OuterTerminal.start(*given, cwd=tmp_path, columns=100, lines=60)
+        await terminal.sees("Model: qwen3:8b. ")
+        assert "the first of 2 models" in terminal.text
+        await terminal.type("/quit", "enter")
+        assert await terminal.ends() == 0

@@ -263,7 +263,7 @@ class Decisions(RuleBasedStateMachine):
 
 
 TestDecisions = Decisions.TestCase
-TestDecisions.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestDecisions.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
 # -- the question itself -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ollm_tui.tui.widgets.line_view import wrapped_rows
 ANY = st.text(max_size=200) | st.text(st.sampled_from("a⟨U+0041⟩\r\n\t\x1b\u2028\x85\u202e é漢"), max_size=60)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(value=ANY)
 def test_a_text_that_is_not_changed_comes_back_exactly(value: str) -> None:
     editable = Editable.of(value)
@@ -42,7 +42,7 @@ def test_what_stands_for_no_character_is_kept_as_typed(written: str) -> None:
     assert Editable("").read_back(written) == written
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=ANY, width=st.integers(2, 40))
 def test_folding_loses_nothing(text: str, width: int) -> None:
     rows = wrapped_rows(text, width)

@@ -38,10 +38,10 @@ async def opened(here: Stage, *items: Confirmation) -> GroupScreen:
 
 async def read_to_the_end(here: Stage, screen: GroupScreen) -> None:
     for _ in range(20):
-        if not screen.unread:
+        if not screen.box.unread:
             break
         await here.press("pagedown")
-    assert not screen.unread
+    assert not screen.box.unread
     await here.arm()
 
 
@@ -72,7 +72,7 @@ async def test_nothing_is_decided_before_all_were_in_sight(key: str, size: tuple
         await here.press("end")
         await here.arm()
         await here.press(key)
-        assert screen.unread and here.backend.of(DecideGroup) == [], "the middle was jumped over"
+        assert screen.box.unread and here.backend.of(DecideGroup) == [], "the middle was jumped over"
 
 
 @pytest.mark.parametrize(("key", "approved"), [("y", True), ("n", False)])
@@ -218,7 +218,7 @@ async def open_list(here: DashboardHarness, *, asked: bool = False, count: int =
     await here.wait_until(lambda: isinstance(here.app.screen, GroupScreen))
     screen = here.app.screen
     assert isinstance(screen, GroupScreen)
-    while screen.unread:
+    while screen.box.unread:
         await here.press("pagedown")
         await here.pilot.pause()
     return screen

@@ -115,7 +115,7 @@ async def test_the_state_is_the_first_word_and_the_stronger_one_wins() -> None:
         assert status.text.startswith(" IDLE")
         await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
         here.clock.seconds += 12
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         assert status.text.startswith(" RUNNING shell 12s")
         await here.press("x")
         await here.show_queue(question())
@@ -128,7 +128,7 @@ async def test_the_state_is_the_first_word_and_the_stronger_one_wins() -> None:
 
 async def test_no_timer_runs_while_nothing_happens() -> None:
     async with stage() as here:
-        ticker = here.app.dashboard._ticker
+        ticker = here.app.dashboard.updates._ticker
         assert ticker is not None
         assert not ticker._active.is_set()
         await here.post(updates.ActivityUpdate(Activity.THINKING))

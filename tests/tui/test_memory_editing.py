@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textual.events import Key
+
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from ollm_tui.tui.screens.question_screens import YesNoScreen
@@ -40,6 +42,17 @@ async def test_a_text_is_edited_and_saved_by_keys_and_undone(workspace: Path, me
         await here.pilot.press("u")
         await here.wait_for("Undone: build is as it was.")
         assert (found := memory.get("build")) and found.value == "make all\nthen ctest"
+
+
+async def test_what_is_typed_right_before_the_key_that_saves_is_saved(workspace: Path, memory: Memory) -> None:
+    async with opened(workspace) as here:
+        await here.wait_for("then ctest")
+        await here.pilot.press("e")
+        await editing(here)
+        for key in (Key("exclamation_mark", "!"), Key("ctrl+s", None)):
+            here.app.post_message(key)  # both wait before the first is looked at
+        await here.wait_for("Saved build.")
+        assert (found := memory.get("build")) and found.value == "!make all\nthen ctest"
 
 
 async def test_a_change_under_the_edit_is_said_and_nothing_of_either_is_lost(workspace: Path, memory: Memory) -> None:

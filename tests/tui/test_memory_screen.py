@@ -87,7 +87,7 @@ async def test_what_the_model_writes_meanwhile_appears(workspace: Path, memory: 
 async def test_by_mouse_a_row_is_read_and_the_words_below_are_keys(workspace: Path, memory: Memory) -> None:
     async with opened(workspace) as here:
         await here.wait_for("then ctest")
-        await here.pilot.click("#memory-rows", offset=(3, 2))
+        await here.pilot.click("#list-rows", offset=(3, 2))
         await here.wait_for("tag and push")
         words = here.text.split("\n")
         row = next(place for place, one in enumerate(words) if "e edit   n new" in one)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.options import Options
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.protocol.models import ModelRow, ModelsUpdate
 from ollm_tui.tui.screens.models_screen import ModelsScreen
@@ -19,6 +20,7 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[FakeServer]:
     async with FakeServer() as server:
         monkeypatch.setenv("OLLM_PROBE", "0")
         monkeypatch.setenv("OLLAMA_HOST", server.url)
+        monkeypatch.setattr("ollm_tui.runtime.models.ASKED_SECONDS", 30.0)  # a busy machine is no absent server
         server.always("/api/tags", json_reply(TAGS))
         server.always("/api/ps", json_reply({"models": [{"name": "qwen3:8b"}]}))
         server.always("/api/show", json_reply(SHOW))
@@ -32,6 +34,23 @@ async def opened(here: DashboardHarness) -> ModelsScreen:
     screen = here.app.screen
     assert isinstance(screen, ModelsScreen)
     return screen
+
+
+async def test_a_start_with_a_server_names_the_model_before_anything_is_asked(
+    tmp_path: Path, server: FakeServer
+) -> None:
+    async with open_dashboard(tmp_path, options=Options(provider="ollama")) as here:
+        await here.wait_for("qwen3:8b works in ")
+        assert "No model was named: using qwen3:8b, the first of 2 models" in here.text
+        assert here.text.split()[:3] == ["IDLE", "|", "qwen3:8b"] and "Try: " in here.text
+        assert "/api/chat" not in {request.path for request in server.requests}
+
+
+async def test_a_server_without_a_model_says_so_at_once(tmp_path: Path, server: FakeServer) -> None:
+    server.always("/api/tags", json_reply({"models": []}))
+    async with open_dashboard(tmp_path, options=Options(provider="ollama")) as here:
+        await here.wait_for("has no model")
+        assert "`ollama pull NAME`" in " ".join(here.text.split())
 
 
 async def test_a_model_is_looked_at_and_taken(tmp_path: Path, server: FakeServer) -> None:

@@ -17,8 +17,10 @@ from ollm_tui.runtime.configuration import workspace_policy_path
 from ollm_tui.testing import tool_call
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.controllers.policy_controller import SETTINGS, _value_in
+from ollm_tui.tui.decisions import Readiness
 from ollm_tui.tui.protocol.policy import ChangeSetting, PolicyRow, PolicyRowsUpdate, PolicySection
 from ollm_tui.tui.screens.policy_screen import PolicyScreen
+from ollm_tui.tui.screens.question_screens import ChoiceScreen
 
 CONFIG = """
 [policy]
@@ -252,6 +254,27 @@ async def test_a_setting_is_changed_in_its_file_after_a_question(workspace: Path
         assert [rule["tool"] for rule in written["rules"]] == ["write_file", "no_such_tool"]
         screen._call.value = "touch made"
         await here.wait_for("DENY  touch made")
+
+
+async def test_a_choice_longer_than_the_window_is_read_to_its_end_before_a_number_counts(workspace: Path) -> None:
+    async with open_dashboard(workspace, [], size=(60, 14)) as here:
+        screen = await opened(here)
+        await here.press("slash", *"sandbox.mode", "enter", "j", "enter")
+        await here.wait_for("sandbox.mode?")
+        choice = here.app.screen
+        assert isinstance(choice, ChoiceScreen) and choice._choices[-1].value not in here.text
+        await here.wait_until(lambda: choice.guard.readiness(whole=False) is Readiness.READY)
+        await here.press("1")
+        told = "Read it to its end, then press the key."
+        await here.wait_until(lambda: any(told in toast.message for toast in here.app._notifications))
+        assert here.app.screen is choice
+        await here.press("end")
+        await here.wait_for(f"{len(choice._choices)} {choice._choices[-1].value}")
+        await here.decide("escape", choice.guard)
+        await here.wait_until(lambda: here.app.screen is screen)
+        await here.press("slash", *["backspace"] * 12, *"write_file", "enter", "j", "enter")
+        told = "Enter changes a setting"
+        await here.wait_until(lambda: any(told in toast.message for toast in here.app._notifications))
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SETTINGS.items() for value in values])

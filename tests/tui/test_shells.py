@@ -133,6 +133,18 @@ async def shell_says(here: DashboardHarness, line: str, said: str) -> None:
     await here.wait_for(said)
 
 
+async def open_shell(here: DashboardHarness) -> None:
+    """A new shell, once keys go to it: until it has started they go to the one before."""
+    before = here.app.dashboard.term.view
+    await here.press(PREFIX, "c")
+
+    def is_in_front() -> bool:
+        view = here.app.dashboard.term.view
+        return view is not None and view is not before and view.has_focus
+
+    await here.wait_until(is_in_front)
+
+
 async def test_real_shells_have_their_own_folders_and_are_closed_and_reaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +155,7 @@ async def test_real_shells_have_their_own_folders_and_are_closed_and_reaped(
         await here.press("ctrl+t")
         await here.wait_until(lambda: here.app.dashboard.term.captures_keys)
         await shell_says(here, f"cd deep; A=1; echo $$ > {tmp_path}/first; echo o''ne", "\n one")
-        await here.press(PREFIX, "c")
+        await open_shell(here)
         await shell_says(
             here, f'echo $$ > {tmp_path}/second; echo "at $(basename $PWD) [$A]"', f"at {tmp_path.name} []"
         )
@@ -161,15 +173,18 @@ async def test_real_shells_have_their_own_folders_and_are_closed_and_reaped(
         await here.press("ctrl+t")
         await here.wait_until(lambda: here.app.dashboard.term.captures_keys)
         await shell_says(here, "echo in $(basename $PWD) [$A]", "in deep [1]")
-        await here.press(PREFIX, "c")
+        await open_shell(here)
         await shell_says(here, f"echo $$ > {tmp_path}/third; echo th''ree", "\n three")
         await here.press(PREFIX, "ampersand")
         third = int((tmp_path / "third").read_text())
         await here.wait_until(lambda: not os.path.exists(f"/proc/{third}"))
         assert not isinstance(here.app.screen, YesNoScreen), "nothing runs in it"
-        await here.press("ctrl+t", PREFIX, "c")
-        await shell_says(here, f"echo $$ > {tmp_path}/fourth; echo fo''ur", "\n four")
-    for name in ("first", "fourth"):
+        await here.wait_until(lambda: here.app.dashboard.prompt.has_focus)
+        await here.press("ctrl+t")
+        await here.wait_until(lambda: here.app.dashboard.term.captures_keys)
+        await open_shell(here)
+        await shell_says(here, f"echo $$ > {tmp_path}/last; echo fo''ur", "\n four")
+    for name in ("first", "last"):
         assert not os.path.exists(f"/proc/{(tmp_path / name).read_text().strip()}"), "they end with the dashboard"
 
 

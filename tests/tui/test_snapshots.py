@@ -292,7 +292,7 @@ def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: S
         for start in range(0, len(text), 40):
             here.app.post_update(updates.ConversationUpdate(AnswerGrew("a2", text=text[start : start + 40])))
         await here.settle()
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         await wait_until(here.pilot, lambda: "Step 8: change the caller and its test." in here.text)
 
     same = camera.take(size, play)

@@ -166,7 +166,7 @@ async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -
         await here.post(updates.CommandsUpdate((agents_command(),)))
         assert "pytest -q RUN 0s" in here.text
         here.clock.seconds += 75
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         await here.settle()
         assert "pytest -q RUN 1m" in here.text
         await here.post(
@@ -177,7 +177,7 @@ async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -
 
 async def test_seconds_are_counted_only_while_a_command_of_the_agent_runs() -> None:
     async with stage() as here:
-        ticker = here.app.dashboard._ticker
+        ticker = here.app.dashboard.updates._ticker
         assert ticker is not None
         assert not ticker._active.is_set()  # textual has no reader for a paused timer
         await here.post(updates.CommandsUpdate((SHELL, agents_command())))

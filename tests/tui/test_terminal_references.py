@@ -29,7 +29,7 @@ from tests.tui.pilot import SHELL, stage, terminal_of, wait_until
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.text(), st.text())
 def test_no_selection_can_leave_its_frame_or_hold_a_control_character(selected: str, source: str) -> None:
     reference = References().add(excerpt_of(selected, source))

@@ -1,4 +1,4 @@
-"""Give calls the names and arguments that scripts written for Claude Code look for, and take changes back."""
+"""Claude Code's names of tools and arguments; a table without hooks."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ async def _run(hook: Hook, given: bytes, workspace: Path, environment: Mapping[s
     with TemporaryFile() as told, TemporaryFile() as out, TemporaryFile() as err:
         told.write(given)
         told.seek(0)
-        child = await asyncio.to_thread(
+        starting = asyncio.to_thread(
             subprocess.Popen[bytes],
             ["/bin/bash", "--noprofile", "--norc", "-c", f"ulimit -f {_FILE_KILOBYTES}\n{hook.command}"],
             stdin=told,
@@ -79,15 +79,32 @@ async def _run(hook: Hook, given: bytes, workspace: Path, environment: Mapping[s
             env=environment,
             start_new_session=True,
         )
+        child = await _started(asyncio.ensure_future(starting))
         try:
             async with asyncio.timeout(hook.timeout):
                 await asyncio.to_thread(child.wait)
         except TimeoutError:
             return HookOutcome(hook, failure=f"it did not answer within {hook.timeout:g} s and was stopped")
         finally:
-            with contextlib.suppress(ProcessLookupError):  # also what it left behind
-                os.killpg(child.pid, signals.SIGKILL)
+            _end(child)
         return _outcome(hook, child.returncode, _read(out), _read(err))
+
+
+async def _started(starting: asyncio.Future[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Wait until it runs; a cancellation before that ends it, since the thread starts it all the same."""
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            child = await starting
+            _end(child)
+            await asyncio.to_thread(child.wait)
+        raise
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):  # also what it left behind
+        os.killpg(child.pid, signals.SIGKILL)
 
 
 def _read(file: IO[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Remember which definitions of tools a person has approved, bound to the server that gave them."""
+"""The file of approved tool definitions, each bound to its server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tool_search`: find tools of MCP servers by what they do, where the window has no room for all their schemas."""
+"""`tool_search`, a tool in its own file: find MCP tools by words."""
 
 from __future__ import annotations
 

@@ -1,30 +1,38 @@
-"""The tools of MCP servers as tools of ours: names that clash with nothing, calls that go through the host."""
+"""Tools of MCP servers as ours, called through the host process."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from ollm_tui.agent.mcp.pictures import with_pictures
 from ollm_tui.agent.mcp.settings import McpServer
+from ollm_tui.agent.providers.images import MEDIA_TYPES
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import McpFailed
+from ollm_tui.core.base.errors import FileWriteFailed, McpFailed, from_os_error
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import Artifact, JsonObject, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.files.atomic import replace_file
+from ollm_tui.core.files.text_files import looks_like
 from ollm_tui.core.tools.base import CallFacts, Effect, Question, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import folded_name
 from ollm_tui.core.tools.schema_parameters import SchemaParameters, schema_parameters
-from ollm_tui.mcp_host.frames import Result, ToolDefinition
+from ollm_tui.mcp_host.frames import Picture, Result, ToolDefinition
 
 MAX_NAME = 64
 """Characters of a tool's name that model servers take."""
 MAX_DESCRIPTION = 2_000
+SHOWN_DATA = 300_000
+"""Characters of the largest picture that the conversation keeps to show, in base64."""
 
 
 class ToolServers(Protocol):
@@ -104,7 +112,7 @@ class McpInvocation(ToolInvocation[SchemaParameters]):
         folder = self.context.web_access.downloads
         if not result.pictures or folder is None:
             return returned
-        return await signal.in_thread(with_pictures, returned, result.pictures, folder)
+        return await signal.in_thread(_with_pictures, returned, result.pictures, folder)
 
     @property
     def _tool(self) -> McpTool:
@@ -176,3 +184,51 @@ def _free_name(server: str, tool: str, taken: Collection[str]) -> str:
         number += 1
         free = f"{name[: MAX_NAME - 4]}_{number}"
     return free
+
+
+class PictureData(ToolData):
+    """What a program gets of the pictures of a result."""
+
+    picture: str | None = None
+    """The first one, as PNG in base64, where it is small."""
+
+
+def _with_pictures(result: ToolResult, pictures: Iterable[Picture], folder: Path) -> ToolResult:
+    """Keep the result's pictures as files. Blocking. Raises FileWriteFailed."""
+    notes: list[str] = []
+    artifacts: list[Artifact] = []
+    shown: str | None = None
+    for picture in pictures:
+        try:
+            content = base64.b64decode(picture.data, validate=True)
+        except binascii.Error:
+            notes.append("a picture is left out: it is not base64")
+            continue
+        kind = MEDIA_TYPES.get(looks_like(content))
+        if kind is None:
+            notes.append("a picture is left out: it is no PNG, JPEG, GIF or WebP image")
+            continue
+        path = _kept_picture(content, kind.rpartition("/")[2], folder)
+        artifacts.append(Artifact(kind="picture", path=path))
+        notes.append(f"picture, {len(content):,} bytes: {path}")
+        if shown is None and kind == "image/png" and len(picture.data) <= SHOWN_DATA:
+            shown = picture.data
+    data = PictureData(picture=shown) if shown else None
+    return result.model_copy(update={"data": data, "artifacts": tuple(artifacts), "notes": (*result.notes, *notes)})
+
+
+def _kept_picture(content: bytes, ending: str, folder: Path) -> str:
+    """Write under a name made of the content, once a picture."""
+    path = folder / f"picture-{hashlib.sha256(content).hexdigest()[:16]}.{ending}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            replace_file(inside, path.name, [content], mode=0o600, sync=False)
+        finally:
+            os.close(inside)
+    except FileExistsError:
+        pass  # the same picture came before
+    except OSError as error:
+        raise from_os_error(error, str(path), FileWriteFailed) from None
+    return str(path)

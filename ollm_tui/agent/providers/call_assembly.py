@@ -141,14 +141,12 @@ class CallAssembler:
         return self._slots[-1] if self._slots and self._slots[-1].id is None else None
 
     def _call(self, slot: _Slot, *, cut: bool) -> ToolCall:
-        raw = None if slot.whole is not None else slot.raw()
-        read = read_arguments(slot.whole if raw is None else raw, cut=cut)
+        read = read_arguments(slot.raw() if slot.whole is None else slot.whole, cut=cut)
         error = read.error if slot.name else "the call has no tool name; send it again with one"
         return ToolCall(
             id=self._ids.take(slot.id),
             name=slot.name,
             arguments=read.value,
-            raw_arguments=raw,
             error=error,
             repaired=read.repaired,
             text_before=slot.text_before,

@@ -123,7 +123,7 @@ class ServerReplyReader(ReplyReader):
             yield ProviderNotice(f"{self._url}: {text}")
         if self._usage:
             yield self._usage
-        yield from self.finish(self.finish_reasons.get(self._reason or "stop", FinishReason.OTHER), self._reason)
+        yield from self.finish(self.finish_reasons.get(self._reason or "stop", FinishReason.OTHER))
 
     # No generators, which would lie in each other for every word of a reply.
 
@@ -251,6 +251,10 @@ class HttpProvider(ABC):
         asked = self._options.of(model).applied_to(ChatRequest((), _ANY_TOOLS))
         self._notices.add(*await self._settle(model, asked))
 
+    def take_notices(self) -> list[str]:
+        """Return what the person is to know of the model; each notice once, here or with a reply."""
+        return self._notices.take()
+
     async def takes_images(self, model: str | None = None) -> bool | None:
         """Return whether a model takes images; None where the server does not tell. Raises ProviderError."""
         model = model or await self._choose()
@@ -366,7 +370,7 @@ def choose_model(models: Sequence[ModelInfo], address: str) -> tuple[str, str]:
         )
     name = chatting[0].name
     among = "the only model" if len(models) == 1 else f"the first of {len(models)} models"
-    return name, f"No model was named: using {shown(name)}, {among} at {address}. Name one with --model."
+    return name, f"No model was named: using {shown(name)}, {among} at {address}. /model takes another."
 
 
 def function_schema(tool: ToolSchema) -> JsonObject:

@@ -96,7 +96,7 @@ def presentable(call: ToolCall) -> ToolCall:
     if arguments == call.arguments:
         return replace(call, name=name)
     half = "The arguments hold half of a surrogate pair: send whole characters."
-    return replace(call, name=name, arguments=arguments, raw_arguments=None, error=call.error or half)
+    return replace(call, name=name, arguments=arguments, error=call.error or half)
 
 
 def _is_deeper_than(value: JsonValue, levels: int) -> bool:

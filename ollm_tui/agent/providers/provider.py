@@ -19,8 +19,6 @@ class ToolCall:
     id: str
     name: str
     arguments: JsonObject
-    raw_arguments: str | None = None
-    """The arguments as they were sent, where they came as text."""
     origin: Origin = Origin.MODEL
     error: str | None = None
     """Why the call cannot run (arguments cut off, not JSON), in words for the model."""
@@ -240,8 +238,6 @@ class StreamFinished:
     """The last event of every reply without a `ProviderError`."""
 
     reason: FinishReason
-    raw_reason: str | None = None
-    """The server's own word."""
 
 
 StreamEvent: TypeAlias = (
@@ -336,6 +332,10 @@ class ServerProvider(Protocol):
 
     async def find_window(self) -> None:
         """Learn the window of the model in use, before its first request. Raises ProviderError."""
+        ...
+
+    def take_notices(self) -> list[str]:
+        """Return what the person is to know of the model; each notice once."""
         ...
 
     async def takes_images(self) -> bool | None:

@@ -234,7 +234,7 @@ class ReplyReader:
         """Add a whole call."""
         yield from self._progress(self._calls.add_whole(fragment))
 
-    def finish(self, reason: FinishReason, raw_reason: str | None) -> Iterator[StreamEvent]:
+    def finish(self, reason: FinishReason) -> Iterator[StreamEvent]:
         """Yield the rest of the text, the calls in order, and the end."""
         yield from self._flush()
         text, found = self._hold.close() if self._calls.empty else (self._hold.release(), ())
@@ -252,13 +252,12 @@ class ReplyReader:
                     self._ids.take(),
                     salvaged.name,
                     read.value,
-                    raw_arguments=salvaged.raw,
                     origin=Origin.SALVAGED,
                     error=read.error,
                     repaired=read.repaired,
                 )
             )
-        yield StreamFinished(reason, raw_reason)
+        yield StreamFinished(reason)
 
     def cut_off(self) -> Iterator[StreamEvent]:
         """Yield the rest of the text of a reply that broke off; its calls do not run."""

@@ -42,11 +42,10 @@ _DECODER = json.JSONDecoder(strict=False)
 
 @dataclass(frozen=True)
 class TextToolCall:
-    """A call read from text: name, arguments, and the text of these."""
+    """A call read from text."""
 
     name: str
     arguments: ParsedArguments
-    raw: str
 
 
 class TextHoldback:
@@ -115,7 +114,7 @@ def find_calls(text: str, names: Mapping[str, str]) -> tuple[TextToolCall, ...]:
             name = names.get(_folded(call.name))
             if name is None:
                 return ()
-            found.append(TextToolCall(name, call.arguments, call.raw))
+            found.append(TextToolCall(name, call.arguments))
         rest = block.rest
     return tuple(found)
 
@@ -217,8 +216,7 @@ def _mistral(text: str) -> _Block | _NoBlock:
     arguments, size = decoded
     if not isinstance(arguments, dict):
         return _NoBlock.TEXT
-    raw = text[named.end() : named.end() + size]
-    return _block([TextToolCall(named.group(1), read_arguments(arguments), raw)], text[named.end() + size :])
+    return _block([TextToolCall(named.group(1), read_arguments(arguments))], text[named.end() + size :])
 
 
 def _json(text: str) -> _Block | _NoBlock:
@@ -246,12 +244,12 @@ def _from_object(value: JsonValue) -> TextToolCall | None:
     arguments = value[key]
     if not isinstance(arguments, dict | str) and arguments is not None:
         return None
-    return TextToolCall(name, read_arguments(arguments), json.dumps(arguments, ensure_ascii=False))
+    return TextToolCall(name, read_arguments(arguments))
 
 
 def _from_parameters(function: re.Match[str]) -> TextToolCall:
     arguments: JsonObject = {found.group(1): found.group(2) for found in _PARAMETER.finditer(function.group(2))}
-    return TextToolCall(function.group(1), read_arguments(arguments), function.group())
+    return TextToolCall(function.group(1), read_arguments(arguments))
 
 
 def _block(calls: list[TextToolCall], after: str) -> _Block:

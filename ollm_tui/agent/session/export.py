@@ -70,7 +70,8 @@ def _said(event: Event) -> str:
             return f"## You, {_moment(event.time)}\n\n{visible_block(event.text)}\n"
         case AssistantMessageEvent(text=text) if text.strip():
             cut = "\n\n*The answer was cut off here.*" if event.partial else ""
-            who = f"## Answer, {_moment(event.time)}" if event.task is None else "### The sub-agent"
+            by = f" of {_plain(event.model)}" if event.model else ""
+            who = f"## Answer{by}, {_moment(event.time)}" if event.task is None else "### The sub-agent"
             return f"{who}\n\n{visible_block(text)}{cut}\n"
         case ConfirmationSettledEvent(outcome=outcome, by=by):
             why = f": {_plain(event.reason)}" if event.reason else ""

@@ -36,6 +36,12 @@ def may_be_there(path: Path) -> bool:
     return True
 
 
+def short_path(path: Path | str) -> str:
+    """Return a directory as shells show it: with `~` for the home directory."""
+    shown, home = str(path), _home()
+    return f"~{shown[len(home) :]}" if shown == home or shown.startswith(f"{home}/") else shown
+
+
 def _xdg(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
     # The XDG specification: a relative path in these variables is invalid and to be ignored.

@@ -1,4 +1,4 @@
-"""Paths as they will be once part of an undo is done, so that a whole turn can be planned before anything changes."""
+"""Paths as a planned undo will leave them; nothing here acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An approved plan: what its steps name may run for the rest of the session, and everything else asks."""
+"""An approved plan, below execution: what its steps name may run."""
 
 from __future__ import annotations
 

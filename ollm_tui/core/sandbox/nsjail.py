@@ -1,4 +1,4 @@
-"""nsjail: a command in namespaces of its own, where bubblewrap is not there."""
+"""nsjail, an engine in its own file, used where bubblewrap is missing."""
 
 from __future__ import annotations
 

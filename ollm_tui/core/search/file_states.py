@@ -6,7 +6,8 @@ import os
 import stat
 import time
 from itertools import chain
-from typing import TypeAlias
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
 from ollm_tui.core.search.listing import ListedDirectory, Listing
 
@@ -17,13 +18,19 @@ LONGEST_LINE = 5_000
 _COARSE_NS = 12_000_000
 """Nanoseconds in which some kernels give two changes the same time."""
 
-_FEW = 8
-"""Files of a directory that are looked at by their whole path: opening it costs more than that many longer ways."""
-
 _Stamp: TypeAlias = tuple[int, int, int]
 """Time of the last change, which nobody can set back, size, inode."""
-_Seen: TypeAlias = dict[bytes, tuple[list[bytes], "list[_Stamp | None]"]]
-"""Of each directory its files and what was seen of them."""
+_stamp_of = attrgetter("st_ctime_ns", "st_size", "st_ino")
+
+
+class _Seen(NamedTuple):
+    """The files of a directory, and what was seen of them."""
+
+    names: list[bytes]
+    paths: list[bytes]
+    """Whole ones: opening the directory costs more than that many longer ways."""
+    stamps: list[_Stamp | None]
+    """None for a file that is gone."""
 
 
 class FileStates:
@@ -33,7 +40,7 @@ class FileStates:
     """
 
     def __init__(self) -> None:
-        self._seen: _Seen = {}
+        self._seen: dict[bytes, _Seen] = {}
 
     def look(self, listing: Listing) -> dict[bytes, str | None]:
         """Look at each file; return those that are not as the last time. Raises OSError for the directory itself.
@@ -41,20 +48,21 @@ class FileStates:
         Returns:
             What changes when the file does, by path; None for one that is gone.
         """
-        seen: _Seen = {}
+        last, seen = self._seen, dict[bytes, _Seen]()
+        changed: dict[bytes, str | None] = {}
         for directory in listing.directories():
             prefix = directory.path[len(listing.start) :]
-            seen[prefix] = directory.files, _stamps(listing, prefix, directory)
-        last, self._seen = self._seen, seen
-        changed: dict[bytes, str | None] = {}
-        for prefix, now in seen.items():
-            if last.get(prefix) != now:
-                old, new = _by_path(prefix, last.get(prefix)), _by_path(prefix, now)
+            before = last.get(prefix)
+            now = _look(directory, before)
+            seen[prefix] = now
+            if now is not before:
+                old, new = _by_path(prefix, before), _by_path(prefix, now)
                 changed.update(dict.fromkeys(path for path in old if path not in new))
                 changed.update((path, state) for path, state in new.items() if old.get(path) != state)
         if len(last) > len(seen.keys() & last.keys()):
             for prefix in last.keys() - seen.keys():
                 changed.update(dict.fromkeys(_by_path(prefix, last[prefix])))
+        self._seen = seen
         return changed
 
     @property
@@ -67,48 +75,41 @@ class FileStates:
 
     def wait_until_settled(self) -> None:
         """Wait until what changes from now on has another time than what was seen: a moment at most."""
-        stamps = chain.from_iterable(stamps for _, stamps in self._seen.values())
+        stamps = chain.from_iterable(seen.stamps for seen in self._seen.values())
         latest = max(filter(None, stamps), default=(0, 0, 0))[0]  # of tuples that begin with the time
         if abs(time.time_ns() - latest) < _COARSE_NS:
             time.sleep(_COARSE_NS / 1e9)
 
 
-def _by_path(prefix: bytes, seen: tuple[list[bytes], list[_Stamp | None]] | None) -> dict[bytes, str]:
+def _by_path(prefix: bytes, seen: _Seen | None) -> dict[bytes, str]:
     """Return what changes when a file does, for those of one directory."""
+    if seen is None:
+        return {}
     return {
         prefix + name: f"{stamp[0]} {stamp[1]} {stamp[2]}"
-        for name, stamp in zip(*(seen or ((), ())), strict=True)
+        for name, stamp in zip(seen.names, seen.stamps, strict=True)
         if stamp is not None
     }
 
 
-def _stamps(listing: Listing, prefix: bytes, directory: ListedDirectory) -> list[_Stamp | None]:
-    """Return what was seen of each of a directory's files; None for one that is gone."""
-    look = os.lstat
+def _look(directory: ListedDirectory, before: _Seen | None) -> _Seen:
+    """Look at each file of a directory; return `before` where all are as they were."""
     names = directory.files
+    known = before is not None and before.names == names
+    paths = before.paths if before is not None and known else [directory.path + name for name in names]
+    stamps: list[_Stamp | None]
     try:
-        if len(names) < _FEW:
-            return [
-                (status.st_ctime_ns, status.st_size, status.st_ino)
-                for name in names
-                for status in (look(directory.path + name),)
-            ]
-        descriptor = listing.handle.directory(prefix or b".")
-        return [
-            (status.st_ctime_ns, status.st_size, status.st_ino)
-            for name in names
-            for status in (look(name, dir_fd=descriptor),)
-        ]
+        stamps = list(map(_stamp_of, map(os.lstat, paths)))  # without a line of Python for each file
     except OSError:
-        return [_stamp(directory.path + name) for name in names]
+        stamps = [_stamp(path) for path in paths]
+    return before if before is not None and known and before.stamps == stamps else _Seen(names, paths, stamps)
 
 
 def _stamp(path: bytes) -> _Stamp | None:
     try:
-        status = os.lstat(path)
+        return _stamp_of(os.lstat(path))
     except OSError:
         return None
-    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def content_of(listing: Listing, path: bytes) -> bytes:

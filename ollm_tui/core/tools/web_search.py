@@ -1,4 +1,4 @@
-"""`web_search`: find pages by words (001 R6.6-R6.7, 000 Property 32, 003)."""
+"""`web_search`, a tool in its own file (001 R6.6-R6.7, 000 Property 32, 003)."""
 
 from __future__ import annotations
 

@@ -145,9 +145,8 @@ class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
 
     async def _preview(self) -> Preview | None:
         (location,) = self._locations()
-        plan = await AbortSignal().in_thread(self._plan, location)
+        plan, warnings = await AbortSignal().in_thread(self._plan_with_warnings, location)
         self._previewed = plan.fingerprint
-        warnings = self._warnings(location, plan)
         if plan.diff is not None:
             return DiffPreview(diff=plan.diff, created=plan.old is None, warnings=warnings)
         old = f" in the place of {plan.old.status.st_size:,}" if plan.old else ""
@@ -232,7 +231,8 @@ class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
                 {"path": location.shown},
             )
 
-    def _warnings(self, location: Location, plan: _WritePlan) -> tuple[str, ...]:
+    def _plan_with_warnings(self, location: Location) -> tuple[_WritePlan, tuple[str, ...]]:
+        plan = self._plan(location)
         warnings: list[str] = []
         omission = find_omission(self.params.content) if plan.encoding else None
         if omission is not None:
@@ -242,7 +242,7 @@ class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
             warnings += link_warnings(location, plan.old.status)
             if plan.old.raw is None:
                 warnings.append("The old content is too large to be compared")
-        return (*warnings, *(note.capitalize() for note in plan.notes))
+        return plan, (*warnings, *(note.capitalize() for note in plan.notes))
 
 
 def _text_plan(content: str, location: Location, old: _Existing | None) -> _WritePlan:

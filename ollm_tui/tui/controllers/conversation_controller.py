@@ -75,7 +75,6 @@ class ConversationController:
     _calls: dict[str, CallEntry] = field(default_factory=dict[str, CallEntry])
     _said: dict[str, str] = field(default_factory=dict[str, str])
     """What the sub-agents said last."""
-    _ordinals: dict[str, int] = field(default_factory=dict[str, int])
     _asked_at: datetime | None = None
     _count: int = 0
 
@@ -121,7 +120,7 @@ class ConversationController:
         return tuple(entries.values())
 
     def sentence_before(self, call_id: str, task: str | None = None) -> str:
-        """Return the last sentence before a call of the model's last answer, or of a sub-agent's, on one line."""
+        """Return the model's or a sub-agent's last sentence before a call."""
         if task is not None:
             text = self._said.get(task, "")
         else:
@@ -206,6 +205,7 @@ class ConversationController:
         self._before = {call.id: call.text_before for call in event.tool_calls}
         self._last = replace(
             entry,
+            model=event.model or entry.model,
             text=event.text,
             reasoning=event.reasoning,
             live=False,
@@ -229,7 +229,7 @@ class ConversationController:
         return [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_LIMIT:], result=result))]
 
     def _turns(self) -> list[Change]:
-        """Return the calls that begin to wait for an earlier one, or no longer do: what was asked about comes first."""
+        """Return the calls that begin or end waiting for an earlier one."""
         changes: list[Change] = []
         behind = False
         for call in list(self._calls.values()):

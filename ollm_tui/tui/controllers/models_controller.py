@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 
 from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.escape import visible
 from ollm_tui.runtime.models import OfferedModel
@@ -42,6 +43,27 @@ class ModelsController:
                 await self.pull(name)
             case _:
                 await self.connect()
+
+    async def greet(self) -> None:
+        """Name the model in use before anything is asked of it, with what to do next, or what is wrong with it."""
+        from ollm_tui.agent.providers.provider import ProviderError, ServerProvider
+        from ollm_tui.runtime.models import find_model
+
+        provider = self._runtime.agent.provider
+        if not isinstance(provider, ServerProvider):
+            return
+        try:
+            notices = await find_model(provider)
+        except ProviderError as error:
+            self._note("greeting", str(error), NoteKind.ERROR)
+            return
+        if provider is not self._runtime.agent.provider:
+            return  # another one was taken meanwhile, which said so
+        self._switched()
+        for at, notice in enumerate(notices):
+            self._note(f"model-{at}", notice, NoteKind.NOTICE)
+        if len(self._runtime.agent.history) == 1:  # nothing was said yet
+            self._note("greeting", _greeting(self._runtime), NoteKind.GREETING)
 
     async def list(self) -> None:
         """Show what the servers have; slow ones are waited for."""
@@ -105,7 +127,10 @@ class ModelsController:
 
     def _tell(self, text: str, kind: NoteKind = NoteKind.NOTICE) -> None:
         """Show where the pull is, in the one line that it has."""
-        self._post(ConversationUpdate(EntriesChanged((NoteEntry(f"pull-{self._pulls}", text, kind),))))
+        self._note(f"pull-{self._pulls}", text, kind)
+
+    def _note(self, id_: str, text: str, kind: NoteKind) -> None:
+        self._post(ConversationUpdate(EntriesChanged((NoteEntry(id_, text, kind),))))
 
     async def connect(self) -> None:
         """Look for servers again, and take the first model where none is in use."""
@@ -130,6 +155,16 @@ class ModelsController:
                 self._post(ToastUpdate(str(error), failed=True))
                 return
             self._switched()
+
+
+def _greeting(runtime: Runtime) -> str:
+    described, folder = runtime.agent.provider.describe(), short_path(runtime.core.configuration.workspace.root)
+    window = f", with a window of {described.context_window:,} tokens" if described.context_window else ""
+    return (
+        f"{visible(described.model or described.provider)} works in {visible(folder)}{window}. "
+        f"Policy: {runtime.core.executor.mode.value} (F4 changes it, /policy shows what runs unasked).\n"
+        "Try: `What is in this folder, and how do I run it?`"
+    )
 
 
 def _facts(model: OfferedModel, rate: float | None) -> Iterator[str]:

@@ -139,6 +139,7 @@ class RuntimeController:
         wrong_keys = await asyncio.to_thread(key_errors, settings.keys, "config.toml")
         self._post_errors(*self._core.configuration.errors, *themes.errors, *wrong_keys)
         self._start(self._status.read_repository())
+        self._start(self._models.greet())
 
     async def _begin_session(self) -> None:
         """Show what the session has had so far, and begin or go on with it."""

@@ -1,13 +1,14 @@
-"""What the status line says beside the state: model, window, mode, and the repository's branch."""
+"""What the status line says beside the state, the model's speed included."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from ollm_tui.agent.events import Event, UsageEvent
+from ollm_tui.agent.events import AssistantMessageEvent, Event, ReasoningDeltaEvent, TextDeltaEvent, UsageEvent
 from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.policy.rules import Mode
@@ -16,7 +17,6 @@ from ollm_tui.core.search.repository import Repository
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.git_reading import GIT_STATUS, GitStatusInvocation
 from ollm_tui.runtime import Runtime
-from ollm_tui.tui.controllers.answer_rate import AnswerRate
 from ollm_tui.tui.protocol import PostUpdate, updates
 from ollm_tui.tui.values import SessionStatus
 
@@ -24,8 +24,10 @@ REPOSITORY_SECONDS = 2.0
 """Least time between two looks at the repository."""
 
 PAUSES = 10.0
-"""A look that takes long is taken no more often than after so many times its own time."""
+"""Pause after a look at the repository, in times that it took."""
 
+LEAST_SECONDS = 0.2
+"""Shortest time that is measured: a faster reply was sent whole."""
 
 MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
 """Modes that F4 cycles through; yolo is chosen by name only."""
@@ -43,7 +45,7 @@ class StatusController:
         runtime.log.subscribe(lambda _: self._change(replace(self.now, recorded=not runtime.log.error)))
         self.now = SessionStatus(
             model=described.model or described.provider,
-            workspace=_short(configuration.workspace.root),
+            workspace=short_path(configuration.workspace.root),
             tokens_limit=described.context_window,
             mode=self._executor.mode.value,
             offline=described.provider == "offline",
@@ -64,7 +66,7 @@ class StatusController:
         self._post(updates.StatusUpdate(self.now))
 
     def follow(self, event: Event) -> None:
-        """Show what an event of the stream changes: the window's use, and how fast the model answers."""
+        """Show what an event changes: the window's use, the model's speed."""
         self._rate.follow(event)
         if isinstance(event, UsageEvent) and event.task is None:
             self._tokens_used(event)
@@ -92,7 +94,7 @@ class StatusController:
         )
 
     def offer_nothing(self) -> None:
-        """Take back the offer to go on with the session that broke off: the person goes on with this one."""
+        """Take back the offer to go on with the session that broke off."""
         if self.now.broken_off:
             self._change(replace(self.now, broken_off=""))
 
@@ -150,7 +152,10 @@ class StatusController:
             self._looking = False
 
     async def _branch(self) -> str:
-        """Return the branch, with a star where something is changed; empty without one, or where git cannot be held."""
+        """Return the branch, with a star where something is changed.
+
+        It is empty without a branch, or where git cannot be confined.
+        """
         core = self._runtime.core
         workspace = core.configuration.workspace
         around = await asyncio.to_thread(Repository.around, f"{workspace.root}/".encode())
@@ -170,9 +175,27 @@ class StatusController:
         self.post()
 
 
-def _short(path: Path) -> str:
-    """Return a directory with `~` for the home directory."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)
+class AnswerRate:
+    """Tokens of the session's own replies over the time each took."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._began: float | None = None
+        self._seconds = 0.0
+
+    def follow(self, event: Event) -> None:
+        """Take the time of an event of the stream."""
+        match event:
+            case TextDeltaEvent(task=None) | ReasoningDeltaEvent(task=None):
+                if self._began is None:
+                    self._began = self._now()
+            case AssistantMessageEvent(task=None):
+                self._seconds = 0.0 if self._began is None else self._now() - self._began
+                self._began = None
+            case _:
+                pass
+
+    def of(self, usage: UsageEvent) -> float | None:
+        """Return a reply's tokens per second; None where they are not known."""
+        tokens, seconds, self._seconds = usage.completion_tokens, self._seconds, 0.0
+        return tokens / seconds if tokens and seconds >= LEAST_SECONDS else None

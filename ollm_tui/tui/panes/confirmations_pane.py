@@ -54,13 +54,7 @@ class QueuePane(Vertical):
 
     @dataclass
     class ReviewAsked(Message):
-        """Open the confirmation on this question."""
-
-        item_id: str
-
-    @dataclass
-    class GroupAsked(Message):
-        """Open the list of these similar questions."""
+        """Open the confirmation on a question, or the list of similar ones."""
 
         item_ids: tuple[str, ...]
 
@@ -118,10 +112,8 @@ class QueuePane(Vertical):
     def _open(self, event: RowList.Opened) -> None:
         event.stop()
         group = self._group(event.row_id)
-        if group is not None and len(group.items) > 1:
-            self.post_message(self.GroupAsked(group.ids))
-        else:
-            self.post_message(self.ReviewAsked(event.row_id))
+        if group is not None:
+            self.post_message(self.ReviewAsked(group.ids))
 
     def _group(self, row_id: str | None) -> QuestionGroup | None:
         return next((group for group in self._groups if group.row_id == row_id), None)

@@ -23,7 +23,7 @@ from ollm_tui.tui.values import AnswerEntry, Change, ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
-    from textual.widgets import Input
+    from ollm_tui.tui.panes.conversation_search import ConversationSearch
 
 EMPTY = "No messages yet. Type a task below; / for commands, ! for the shell."
 
@@ -50,8 +50,7 @@ class ConversationPane(Vertical):
         self._welcome = Static(EMPTY, markup=False, id="welcome")
         self._welcome.can_focus = True
         self._below = Static(markup=False, id="below")
-        self._search: Input | None = None
-        self._search_text = ""
+        self._search: ConversationSearch | None = None
         set_rule(self, "Chat")
 
     def compose(self) -> ComposeResult:
@@ -96,7 +95,7 @@ class ConversationPane(Vertical):
         if action == "retry":
             return bool(self.error)
         if action == "found":
-            return bool(self._search_text)
+            return self._search is not None and self._search.display and bool(self._search.words)
         return True
 
     def action_retry(self) -> None:
@@ -110,49 +109,37 @@ class ConversationPane(Vertical):
         if not found:
             self.notify("There is no answer yet.", markup=False)
         elif is_stored(found[0]):  # its text is in the log alone, and is read when it comes into sight
-            self.transcript.show_found(found[0].id)
+            self.transcript.show_found(found[0].id, 1)
             self.notify("The last answer is in sight now; copy it again.", markup=False)
         else:
-            self.post_message(Transcript.CopyAsked(found[0].text))
+            self.transcript.copy(found[0].text)
 
-    def action_search(self) -> None:
+    async def action_search(self) -> None:
         """Open the search line."""
         if self._search is None:
-            from textual.widgets import Input  # needs time and memory that a start without it saves
+            # its input needs time and memory that a start without it saves
+            from ollm_tui.tui.panes.conversation_search import ConversationSearch
 
-            self._search = Input(
-                self._search_text, placeholder="Search; Enter finds, Esc leaves", id="search", compact=True
-            )
-            self.mount(self._search, before=self._error_row)
-        self._search.focus()
+            self._search = ConversationSearch(self.transcript)
+            await self.mount(self._search, before=self._error_row)
+        self._search.ask()
 
     def action_found(self, step: int) -> None:
         """Go to another hit."""
-        if self._search_text:
-            search = self.transcript.search(self._search_text, step)
-            if search.entries:
-                self.post_message(search)
-            else:
-                self.show_found(search.words, search.otherwise)
+        if self._search is not None:
+            self._search.find(step)
 
     def show_found(self, words: str, entry_id: str) -> None:
-        """Go to the entry that was found; say so where there is none."""
-        if not self.transcript.show_found(entry_id):
-            self.notify(f"Nothing has {visible(words)!r} in it.", markup=False)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Find what was typed."""
-        event.stop()
-        self._search_text = event.value
-        self.action_found(-1)
+        """Go to the entry that the log had the words in."""
+        if self._search is not None and self._search.words == words:
+            self._search.show_found(entry_id)
 
     def on_key(self, event: events.Key) -> None:
         """Close the search with Esc."""
-        if event.key == "escape" and self._search is not None:
+        if event.key == "escape" and self._search is not None and self._search.display:
             event.stop()
             self.focus_target.focus()
-            self._search.remove()
-            self._search = None
+            self._search.end()
 
     def _show_or_hide_welcome(self) -> None:
         empty = self.transcript.empty

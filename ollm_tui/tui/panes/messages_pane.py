@@ -1,4 +1,4 @@
-"""The messages that wait for the model, above the prompt: edited, reordered, dropped."""
+"""Pane of the messages that wait for the model, above the prompt."""
 
 from __future__ import annotations
 

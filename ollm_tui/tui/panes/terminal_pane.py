@@ -12,11 +12,11 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from ollm_tui.core.shell.status import CommandKind
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
-from ollm_tui.tui.panes.terminal_shells import TerminalShells, is_attached
-from ollm_tui.tui.panes.terminal_views import short_path
+from ollm_tui.tui.panes.terminal_shells import TerminalShells
+from ollm_tui.tui.panes.terminal_tabs import SHELL, is_attached
 from ollm_tui.tui.protocol.command_intents import (
     InterruptCommand,
     ResizeTerminal,
@@ -25,11 +25,48 @@ from ollm_tui.tui.protocol.command_intents import (
     TypeKeys,
 )
 from ollm_tui.tui.terminal_references import TerminalExcerpt, excerpt_of
-from ollm_tui.tui.widgets.tab_strip import SHELL, command_label
+from ollm_tui.tui.widgets.tab_strip import command_label
 
 if TYPE_CHECKING:
+    from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
     from ollm_tui.tui.terminal.terminal_view import TerminalView
+
+
+class PaneSearch:
+    """Search line over the terminal that is searched; its words are kept."""
+
+    def __init__(self, pane: Widget) -> None:
+        self._pane = pane
+        self._line: TerminalSearch | None = None
+        self._sought = ""
+
+    async def ask(self, view: TerminalView) -> None:
+        """Open the line over a terminal, or go back to the one that is open."""
+        if self._line is not None:
+            self._line.ask()
+            return
+        from ollm_tui.tui.panes.terminal_search_line import TerminalSearch  # not before it is needed: it loads `Input`
+
+        self._line = TerminalSearch(view, self._sought)
+        await self._pane.mount(self._line)
+
+    def follow(self, view: Widget, *, over_tabs: bool) -> None:
+        """Place the line anew, or close it where the search of its terminal has ended."""
+        line = self._line
+        if line is None or line.view is not view:
+            return
+        if line.view.search.active:
+            line.place(over_tabs=over_tabs)
+        else:
+            self._sought = line.sought
+            self.leave(view)
+
+    def leave(self, view: Widget) -> None:
+        """Close the line of a terminal."""
+        if self._line is not None and self._line.view is view:
+            self._line.remove()
+            self._line = None
 
 
 @register_keys(KeyGroup.TERMINAL)
@@ -60,22 +97,16 @@ class TerminalPane(TerminalShells):
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
-        self._search: TerminalSearch | None = None
-        self._sought = ""
+        self._searching = PaneSearch(self)
 
     def on_mount(self) -> None:
         """Show the keys."""
         self._say_keys()
 
     def prefer_live(self) -> None:
-        """Bring the command that waits for input to the front, else a running one, else the person's shell."""
-        running = [one for one in self._commands.values() if one.kind is CommandKind.AGENT and one.attached]
-        waiting = [one.id for one in running if one.waiting_for_input]
-        in_front = [one.id for one in running if one.id == self._chosen or not one.background]
-        own = SHELL if self.agents_command is not None else self._chosen
-        candidates = waiting or in_front or [own]
-        if self._chosen not in candidates:
-            self.choose(candidates[-1])
+        """Bring the tab to the front that most likely wants the person."""
+        if (tab_id := self.tabs.live) != self.tabs.chosen:
+            self.choose(tab_id)
         if self.view is not None:
             self.view.end_reading()
 
@@ -86,16 +117,8 @@ class TerminalPane(TerminalShells):
 
     async def ask_what_to_find(self) -> None:
         """Open the search line over the terminal in front."""
-        view = self.view
-        if self._search is not None:
-            self._search.ask()
-        elif view is not None:
-            from ollm_tui.tui.panes.terminal_search_line import (
-                TerminalSearch,  # not before it is needed: it loads `Input`
-            )
-
-            self._search = TerminalSearch(view, self._sought)
-            await self.mount(self._search)
+        if self.view is not None:
+            await self._searching.ask(self.view)
 
     async def await_prefix_key(self) -> None:
         """Show what the next key can do, and wait for it."""
@@ -113,9 +136,9 @@ class TerminalPane(TerminalShells):
             case "send":
                 return self.has_selection
             case "interrupt":
-                return is_attached(self.agents_command)
+                return is_attached(self.tabs.agents_command)
             case "take_over":
-                command = self.agents_command
+                command = self.tabs.agents_command
                 return command is not None and command.attached and not command.user_input.took_over
             case _:
                 return super().check_action(action, parameters)
@@ -123,7 +146,7 @@ class TerminalPane(TerminalShells):
     @property
     def has_content(self) -> bool:
         """Whether a command ran here, or the shell was asked for."""
-        return bool(self._commands or self._shell_asked)
+        return bool(self.tabs.commands or self._shell_asked)
 
     @property
     def has_selection(self) -> bool:
@@ -138,16 +161,18 @@ class TerminalPane(TerminalShells):
             return
         view.clear_selection()
         view.end_reading()
-        self.post_message(self.SelectionSent(excerpt_of(text, self._source_of(view))))
+        self.post_message(
+            self.SelectionSent(excerpt_of(text, source_of(self.tabs.agents_command, view.marks.directory)))
+        )
 
     def action_interrupt(self) -> None:
         """Interrupt the agent's command in front."""
-        if self.agents_command is not None:
-            self.post_message(InterruptCommand(self.agents_command.id))
+        if self.tabs.agents_command is not None:
+            self.post_message(InterruptCommand(self.tabs.agents_command.id))
 
     def action_take_over(self) -> None:
         """Take over the agent's command in front."""
-        command = self.agents_command
+        command = self.tabs.agents_command
         if command is not None and command.attached:
             self.post_message(TakeOverCommand(command.id))
             self.notify("Yours now: no time limit ends it, and the agent waits for you.", markup=False)
@@ -161,7 +186,7 @@ class TerminalPane(TerminalShells):
     @on(events.DescendantFocus)
     def _entered(self) -> None:
         self._say_keys()
-        if self._chosen == SHELL and SHELL not in self._views and not self._shell_asked:
+        if self.tabs.chosen == SHELL and SHELL not in self._views and not self._shell_asked:
             self._start_shell("")
 
     def on_terminal_view_input(self, event: TerminalView.Input) -> None:
@@ -193,20 +218,12 @@ class TerminalPane(TerminalShells):
     def on_terminal_view_reading_changed(self, event: TerminalView.ReadingChanged) -> None:
         """Update or close the search line, and show the keys."""
         event.stop()
-        search = self._search
-        if search is not None and search.view is event.view:
-            if search.view.search.active:
-                search.place(over_tabs=self._strip.display)
-            else:
-                self._sought, self._search = search.sought, None
-                search.remove()
+        self._searching.follow(event.view, over_tabs=self._strip.display)
         self._say_keys()
         self.post_message(self.SelectionChanged())
 
     def _drop(self, tab_id: str) -> None:
-        if self._search is not None and self._search.view is self._views[tab_id]:
-            self._search.remove()
-            self._search = None
+        self._searching.leave(self._views[tab_id])
         leaves = tab_id != SHELL and self._views[tab_id].has_focus
         if leaves:  # what is typed next was not meant for the shell
             self.screen.set_focus(None)
@@ -225,28 +242,13 @@ class TerminalPane(TerminalShells):
         self._say_keys()
 
     def _command_of(self, view: Widget) -> str:
-        tab_id = self._tab_of(view)
-        return self._shell_id if tab_id == SHELL else tab_id
-
-    def _source_of(self, view: TerminalView) -> str:
-        """Describe for the model whose terminal a view is."""
-        command = self.agents_command
-        if command is None:
-            folder = view.marks.directory
-            return f"their own shell, in {short_path(folder)}" if folder else "their own shell"
-        if command.detached:
-            return f"the output of a command that an earlier session left running: {command_label(command)}"
-        return f"the terminal of your command {command.id}: {command.command}"
+        return self.tabs.command_id(self._tab_of(view))
 
     def _say_keys(self) -> None:
         """Show in the border the keys that work now."""
         view = self.view
         if view is not None and view.reader is not None:
-            told = view.told_of_command
-            pointed = view.links.link
-            link = f"  Enter opens {pointed.words}  p prompt" if pointed is not None else ""
-            keys = link or "  / search  Space select  c copy  s send"
-            words = f"READING{f'  {told}' if told else ''}{keys}  Esc back"
+            words = reading_words(view)
         elif view is not None and view.scroll_mode:
             words = f"scrollback -{view.frame.back}, End follows"
         elif self.captures_keys:
@@ -254,3 +256,21 @@ class TerminalPane(TerminalShells):
         else:
             words = "F12 sends the selection" if self.has_selection else "^T type  F5 read"
         self.border_subtitle = f" {words} "
+
+
+def reading_words(view: TerminalView) -> str:
+    """Return what the reading pointer is on, and the keys there."""
+    told = view.told_of_command
+    pointed = view.links.link
+    link = f"  Enter opens {pointed.words}  p prompt" if pointed is not None else ""
+    keys = link or "  / search  Space select  c copy  s send"
+    return f"READING{f'  {told}' if told else ''}{keys}  Esc back"
+
+
+def source_of(command: CommandStatus | None, folder: str) -> str:
+    """Describe for the model whose terminal it is; `folder` is a shell's."""
+    if command is None:
+        return f"their own shell, in {short_path(folder)}" if folder else "their own shell"
+    if command.detached:
+        return f"the output of a command that an earlier session left running: {command_label(command)}"
+    return f"the terminal of your command {command.id}: {command.command}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,13 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
-from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal, TypeKeys
+from ollm_tui.tui.panes.terminal_tabs import SHELL, TerminalTabs
+from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal
 from ollm_tui.tui.styled_text import app_of, set_rule
-from ollm_tui.tui.widgets.tab_strip import NEW_SHELL, SHELL, TabStrip, shown_tabs
+from ollm_tui.tui.widgets.tab_strip import TabStrip
 
 if TYPE_CHECKING:
     from ollm_tui.tui.terminal.terminal_view import TerminalView
@@ -65,8 +67,6 @@ class ShellHint(Static, can_focus=True):
 BELL_SECONDS = 1.0
 """Shortest time between two bells or two clipboard notices of programs."""
 
-MAX_TITLE = 60
-
 
 class TerminalViews(Vertical):
     """Terminal views, each created when its tab is first shown.
@@ -79,16 +79,10 @@ class TerminalViews(Vertical):
         self._now = now
         self._strip = TabStrip("term-tabs")
         self._hint = ShellHint()
-        self._commands: dict[str, CommandStatus] = {}
+        self.tabs = TerminalTabs()
         self._views: dict[str, TerminalView] = {}
-        self._shell_id = ""
-        self._typed_ahead = ""
-        self._starting = False
-        """Whether a further shell was asked for."""
-        self._chosen = SHELL
+        """By tab."""
         self._label = SHELL
-        self._titles: dict[str, str] = {}
-        self._rung: set[str] = set()
         self._heard_at = float("-inf")
         self._copied_at = float("-inf")
         self._clipboard_allowed = False
@@ -98,26 +92,31 @@ class TerminalViews(Vertical):
 
     def compose(self) -> ComposeResult:
         """Yield the tabs and the shell's placeholder."""
-        self._draw_tabs()
+        self.draw_tabs()
         yield self._strip
         yield self._hint
 
     def show_commands(self, commands: tuple[CommandStatus, ...]) -> None:
         """Show these commands; bring a new one to the front without focus."""
+        tabs = self.tabs
         agents = [command for command in commands if command.kind is CommandKind.AGENT and not command.detached]
-        fresh = [command for command in agents if command.id not in self._commands]
-        known, self._commands = self._commands, {command.id: command for command in commands}
+        fresh = [command for command in agents if command.id not in tabs.commands]
+        known, tabs.commands = tabs.commands, {command.id: command for command in commands}
         for command in commands:
             if command.kind is CommandKind.PERSON and command.attached and command.id not in known:
                 self._bind_shell(command.id)
-            view = self._views.get(SHELL if command.id == self._shell_id else command.id)
+            view = self._views.get(tabs.tab_of(command.id))
             if view is not None:
                 view.interactive = command.attached
-        for tab_id in [one for one in self._views if one != SHELL and self._is_over(one)]:
+        for tab_id in [one for one in self._views if one != SHELL and tabs.is_over(one)]:
             self._drop(tab_id)
         if fresh and not self.has_focus_within:
             self.choose(fresh[-1].id)
-        self._draw_tabs()
+        self.draw_tabs()
+
+    @abstractmethod
+    def _bind_shell(self, command_id: str) -> None:
+        """Show a shell of the person's that has started."""
 
     def allow_clipboard(self, allowed: bool) -> None:
         """Set whether programs may put text on the clipboard."""
@@ -126,58 +125,40 @@ class TerminalViews(Vertical):
             view.engine.screen.allow_clipboard = allowed
 
     @property
-    def busy(self) -> bool:
-        """Whether a command of the agent runs, whose age is shown."""
-        return any(command.attached and command.kind is CommandKind.AGENT for command in self._commands.values())
-
-    def tick(self) -> None:
-        """Draw the ages anew, once a second."""
-        self._draw_tabs()
-
-    @property
     def captures_keys(self) -> bool:
         """Whether all keys but F8 and ctrl+] go to a program."""
-        view = self._views.get(self._chosen)
+        view = self._views.get(self.tabs.chosen)
         return view is not None and view.captures_keys
 
     @property
     def view(self) -> TerminalView | None:
         """The terminal in front; None while the shell has not been started."""
-        return self._views.get(self._chosen)
-
-    @property
-    def agents_command(self) -> CommandStatus | None:
-        """The agent's command in front."""
-        command = self._commands.get(self._chosen)
-        return command if command is not None and command.kind is CommandKind.AGENT else None
+        return self._views.get(self.tabs.chosen)
 
     @property
     def focus_target(self) -> Widget:
         """The widget to focus when the person comes here."""
-        return self._views.get(self._chosen, self._hint)
+        return self._views.get(self.tabs.chosen, self._hint)
 
     def choose(self, tab_id: str) -> None:
         """Bring a tab to the front."""
         keep_focus = self.has_focus_within
-        if tab_id != self._chosen and self.view is not None:
+        if tab_id != self.tabs.chosen and self.view is not None:
             self.view.end_reading()
-        self._chosen = tab_id
-        self._rung.discard(tab_id)
+        self.tabs.chosen = tab_id
+        self.tabs.rung.discard(tab_id)
         if tab_id != SHELL:
-            self._view_of(tab_id)
+            self._make_view(tab_id)
         for known, view in self._views.items():
             view.display = known == tab_id
         self._hint.display = tab_id not in self._views
         if keep_focus:
             self.focus_target.focus()
-        self._draw_tabs()
+        self.draw_tabs()
 
     def action_turn(self, step: int) -> None:
         """Go to another tab; after the last comes the first."""
-        tabs = shown_tabs(self._commands, self._shell_id, self._chosen, self._now(), starting=self._starting)
-        ids = [tab.id for tab in tabs]
-        place = ids.index(self._chosen) if self._chosen in ids else 0
-        self.choose(ids[(place + step) % len(ids)])
+        self.choose(self.tabs.beside(step, self._now()))
 
     @on(TabStrip.Chosen)
     def _tab_clicked(self, event: TabStrip.Chosen) -> None:
@@ -189,9 +170,9 @@ class TerminalViews(Vertical):
         """Ring the bell, and mark a tab in the background."""
         event.stop()
         tab_id = self._tab_of(event.view)
-        if tab_id != self._chosen:
-            self._rung.add(tab_id)
-            self._draw_tabs()
+        if tab_id != self.tabs.chosen:
+            self.tabs.rung.add(tab_id)
+            self.draw_tabs()
         if self._now() - self._heard_at >= BELL_SECONDS:
             self._heard_at = self._now()
             app_of(self).bell()
@@ -199,7 +180,7 @@ class TerminalViews(Vertical):
     def on_terminal_view_title_changed(self, event: TerminalView.TitleChanged) -> None:
         """Show the title that the program set."""
         event.stop()
-        self._titles[self._tab_of(event.view)] = event.title
+        self.tabs.titles[self._tab_of(event.view)] = event.title
         self._draw_title()
 
     def on_terminal_view_reported(self, event: TerminalView.Reported) -> None:
@@ -214,104 +195,54 @@ class TerminalViews(Vertical):
             self._copied_at = self._now()
             self.notify(f"A program put {len(event.text)} characters on the clipboard.", markup=False)
 
-    def _is_over(self, tab_id: str) -> bool:
-        """Return whether a tab goes: its command is not known any more, or was a further shell."""
-        command = self._commands.get(tab_id)
-        return command is None or (command.kind is CommandKind.PERSON and not command.attached)
-
-    def _bind_shell(self, command_id: str) -> None:
-        """Show a shell that has started: a further one, or the first, which may have been started again."""
-        first = self._commands.get(self._shell_id)
-        if first is not None and first.attached and self._shell_id != command_id:
-            self._bind_further_shell(command_id)
+    def _make_view(self, tab_id: str) -> None:
+        """Make the view of a tab and attach its command, unless it has one."""
+        command = self.tabs.commands.get(self.tabs.command_id(tab_id))
+        if command is None or tab_id in self._views:
             return
-        if SHELL in self._views:
-            self._drop(SHELL)
-        self._shell_id = command_id
-        view = self._make_view(SHELL)
-        view.display = self._chosen == SHELL
-        self._hint.display = self._chosen not in self._views
-        self.post_message(AttachTerminal(command_id, view.engine.feed))
-        if self._typed_ahead:
-            self.post_message(TypeKeys(command_id, self._typed_ahead.encode()))
-            self._typed_ahead = ""
-        if self._chosen == SHELL and self.screen.focused is self._hint:
-            self.screen.set_focus(view)
-
-    def _bind_further_shell(self, command_id: str) -> None:
-        in_front = self._chosen == NEW_SHELL
-        self._starting = False
-        self._view_of(command_id)
-        self._views[command_id].display = False
-        if self._typed_ahead:
-            self.post_message(TypeKeys(command_id, self._typed_ahead.encode()))
-            self._typed_ahead = ""
-        if in_front:
-            self.choose(command_id)
-
-    def _view_of(self, tab_id: str) -> None:
-        if tab_id not in self._views and tab_id in self._commands:
-            view = self._make_view(tab_id)
-            view.interactive = self._commands[tab_id].attached
-            self.post_message(AttachTerminal(tab_id, view.engine.feed))
-
-    def _make_view(self, tab_id: str) -> TerminalView:
         # Imported with the first terminal: the emulator takes most of the load time.
         from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
         from ollm_tui.tui.terminal.terminal_view import TerminalView
 
         # Right size from the start: a later resize would renumber the lines written before it.
         room = self.focus_target.outer_size
-        command = self._commands.get(tab_id)
-        gutter = command is None or command.kind is CommandKind.PERSON  # only a shell tells of its commands
+        gutter = command.kind is CommandKind.PERSON  # only a shell tells of its commands
         engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
-        view.links.folders = partial(self._folders, tab_id)
+
+        def folders() -> list[Path]:
+            """Return where files are that the terminal's program may name."""
+            now = self.tabs.commands.get(tab_id)
+            own = view.marks.directory or ("" if now is None else now.cwd)
+            return [*([Path(own)] if own else []), self.workspace]
+
+        view.links.folders = folders
         self._views[tab_id] = view
         self.mount(view)
-        return view
-
-    def _folders(self, tab_id: str) -> list[Path]:
-        """Return where files are that a terminal's program may name."""
-        view, command = self._views.get(tab_id), self._commands.get(tab_id)
-        told = "" if view is None else view.marks.directory
-        own = told or ("" if command is None else command.cwd)
-        return [*([Path(own)] if own else []), self.workspace]
+        view.interactive = command.attached
+        self.post_message(AttachTerminal(command.id, view.engine.feed))
 
     def _drop(self, tab_id: str) -> None:
         view = self._views.pop(tab_id)
-        self._titles.pop(tab_id, None)
-        self.post_message(DetachTerminal(self._shell_id if tab_id == SHELL else tab_id))
+        self.tabs.forget(tab_id)
+        self.post_message(DetachTerminal(self.tabs.command_id(tab_id)))
         view.remove()
-        if self._chosen == tab_id and tab_id != SHELL:
+        if self.tabs.chosen == tab_id and tab_id != SHELL:
             self.choose(SHELL)
 
     def _tab_of(self, view: Widget) -> str:
         return next((known for known, one in self._views.items() if one is view), "")
 
-    def _draw_tabs(self) -> None:
-        tabs = shown_tabs(
-            self._commands, self._shell_id, self._chosen, self._now(), self._rung, starting=self._starting
-        )
-        self._strip.display = len(tabs) > 1
-        self._strip.show_tabs(tabs, self._chosen)
-        self._label = next((tab.label for tab in tabs if tab.id == self._chosen), tabs[0].label)
+    def draw_tabs(self) -> None:
+        """Draw the tabs and the title; ages change each second."""
+        shown = self.tabs.shown(self._now())
+        self._strip.display = len(shown) > 1
+        self._strip.show_tabs(shown, self.tabs.chosen)
+        self._label = next((tab.label for tab in shown if tab.id == self.tabs.chosen), shown[0].label)
         self._draw_title()
 
     def _draw_title(self) -> None:
-        """Show the tab, its title or directory, and the last exit code."""
-        parts = ["Terminal", self._label if self.agents_command is None else f"agent: {self._label}"]
-        view = self.view
-        if view is not None:
-            marks = view.marks
-            parts.append(visible(self._titles.get(self._chosen) or short_path(marks.directory))[:MAX_TITLE])
-            if self.agents_command is None and marks.last_exit_code:
-                parts.append(f"exit {marks.last_exit_code}")
-        set_rule(self, "  ".join(part for part in parts if part))
-
-
-def short_path(path: str) -> str:
-    """Return a directory with `~` for the home directory."""
-    home = str(Path.home())
-    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+        marks = None if self.view is None else self.view.marks
+        directory, exit_code = ("", None) if marks is None else (short_path(marks.directory), marks.last_exit_code)
+        set_rule(self, self.tabs.title(self._label, directory, exit_code))

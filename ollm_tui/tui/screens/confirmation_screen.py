@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
@@ -23,6 +22,7 @@ from ollm_tui.tui.screens.confirmation_question import QuestionBox
 from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, QueuePlace
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.footer import KeyFooter
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -41,7 +41,7 @@ FOOTER = (
 
 
 @register_keys(KeyGroup.CONFIRMATION, place=1)
-class ConfirmationScreen(ModalScreen[str | None]):
+class ConfirmationScreen(OverlayScreen[str | None]):
     """Shows one question of the queue after the other.
 
     Dismissed with what was typed, where that is no key of it: the person writes a message.

@@ -1,4 +1,4 @@
-"""Form for a rule about similar questions, with its effect on them and on the last calls before it is saved."""
+"""Form for a rule about similar questions, with its effect before it is saved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAST_SHOWN = 3
 
 
 class RuleForm(Vertical):
-    """The wording of a rule, how long it holds, and what it would do; only what is shown is saved."""
+    """The wording of a rule, its scope and effect; only what is shown is saved."""
 
     def __init__(self) -> None:
         super().__init__(id="group-rule-form")
@@ -52,6 +52,7 @@ class RuleForm(Vertical):
     def begin(self, wording: str, item_ids: tuple[str, ...], open_ids: tuple[str, ...]) -> None:
         """Write a rule about those of the questions that still wait."""
         self.item_ids = tuple(item_id for item_id in item_ids if item_id in open_ids)
+        self.display = True
         self._input.value = wording
         if not self._input.has_focus:
             self._input.focus()
@@ -63,7 +64,7 @@ class RuleForm(Vertical):
         if self.item_ids and self.wording:
             # Posted here while the screen handles a message it would not rise beyond the screen.
             self.screen.post_message(PreviewRule(self.item_ids, self.wording))
-        self._words.show_lines([line(("Looking what it would do ...", TextRole.MUTED))])
+        self._words.show_lines([line(("Checking what it would do ...", TextRole.MUTED))])
 
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
         """Show the effect, unless the wording or the questions are others by now."""

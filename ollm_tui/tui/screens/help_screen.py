@@ -11,7 +11,6 @@ from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 
 from ollm_tui.docs import list_topics, read_topic
 from ollm_tui.tui.bindings import KeyGroup, display_key, key_bindings, key_groups, register_keys
@@ -22,6 +21,7 @@ from ollm_tui.tui.values import NoteEntry
 from ollm_tui.tui.widgets.block_painting import Block, LinesBlock
 from ollm_tui.tui.widgets.entry_blocks import markdown_blocks
 from ollm_tui.tui.widgets.markdown_blocks import split_markdown
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 
@@ -66,7 +66,7 @@ class HelpText(ScrollSurface):
 
 
 @register_keys(KeyGroup.DIALOGS)
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(OverlayScreen[None]):
     """The topics and the text of the marked one; a narrow window has room for one of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandStatus
@@ -17,9 +16,10 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.command_intents import EndJob, InterruptJob, WatchJobs
-from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, job_state
+from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, ask_first, job_state
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
-from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
+from ollm_tui.tui.widgets.row_list import DoubleClickList, ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
@@ -33,17 +33,8 @@ ACTIONS = (
 )
 
 
-class JobList(RowList):
-    """List whose rows are marked by one click and opened by two."""
-
-    def row_clicked(self, row_id: str, clicks: int) -> None:
-        """Open a row on a double click."""
-        if clicks > 1:
-            super().row_clicked(row_id, clicks)
-
-
 @register_keys(KeyGroup.JOBS)
-class JobsScreen(ModalScreen[str | None]):
+class JobsScreen(OverlayScreen[str | None]):
     """Dismissed with the id of the job whose tab to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -59,7 +50,7 @@ class JobsScreen(ModalScreen[str | None]):
         self._jobs: tuple[CommandStatus, ...] = ()
         self._copied: dict[str, int] = {}
         """Index of the address copied next, by job."""
-        self._rows = JobList("job-rows")
+        self._rows = DoubleClickList("job-rows")
         self._words = TextBox("job-words")
         self._keys = TextBox("job-keys")
         self._box = Vertical(id="jobs-box")
@@ -131,13 +122,9 @@ class JobsScreen(ModalScreen[str | None]):
         if not job.unfinished:
             self.notify(f"{job.name} is over.", markup=False)
             return
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(EndJob(job.id))
-
         facts = (job.command, "All its processes are asked to end, and forced after two seconds.")
-        app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it", self._presses), settle)
+        question = YesNoScreen(f"End {job.name}?", facts, "end it", self._presses)
+        ask_first(self, question, lambda: self.post_message(EndJob(job.id)))
 
     def action_copy(self) -> None:
         """Copy the next of the job's addresses."""

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual import on
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.protocol.intents import ListMemories, ReadMemory
-from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, app_of, line
+from ollm_tui.tui.screens.list_and_text import SearchedListScreen
+from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
-from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
-from ollm_tui.tui.widgets.text_box import ClickTarget, TextBox
 
 NOTHING_KEPT = "Nothing is remembered yet. n writes a first note; the model keeps notes with its memory tool."
 NOTHING_FOUND = "No memory has that in its key or text. Esc shows all again."
-
-
-@dataclass(frozen=True)
-class KeyHint:
-    """A key, what it does, and the action that a click on it runs."""
-
-    key: str
-    words: str
-    action: str
 
 
 def list_row(row: MemoryRow) -> ListRow:
@@ -57,61 +44,29 @@ def size_words(size: int) -> str:
     return f"{size / 1_000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-def key_lines(hints: Sequence[KeyHint], width: int) -> tuple[list[StyledLine], list[ClickTarget]]:
-    """Return the hints in wrapped lines, and their click targets."""
-    rows: list[list[StyledSpan]] = [[]]
-    spots: list[ClickTarget] = []
-    at = 0
-    for hint in hints:
-        length, gap = len(hint.key) + 1 + len(hint.words), 3 if rows[-1] else 0
-        if at + gap + length > width and rows[-1]:
-            rows.append([])
-            at = gap = 0
-        at += gap
-        key = StyledSpan(hint.key, TextRole.ACCENT)
-        rows[-1] += [StyledSpan(" " * gap), key, StyledSpan(f" {hint.words}")]
-        spots.append(ClickTarget(len(rows) - 1, at, at + length, hint.action))
-        at += length
-    return [StyledLine(tuple(row)) for row in rows], spots
-
-
 SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
 
 
-class MemoryRows(RowList):
-    """List whose mark stays visible while the text is read."""
-
-    def row_role(self, row: int) -> TextRole:
-        """Return the role of a row; the marked ones stand out."""
-        first, last = self.span
-        return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
-
-
-class MemoryBrowser(ModalScreen[None]):
+class MemoryBrowser(SearchedListScreen):
     """List and text of memories; read only."""
 
+    TITLE_TEXT = "Memory"
+    SEARCH = "Search keys and texts"
+    FIRST_TEXT = ""
+
     def __init__(self, containing: str) -> None:
-        super().__init__(name="memory")
+        super().__init__("memory", containing)
         self._query = MemoryQuery(containing)
         self._listing: MemoryListing | None = None
         self._text: MemoryText | None = None
-        self._search = Input(containing, placeholder="Search keys and texts", id="memory-search", compact=True)
-        self._search.cursor_blink = False
-        self._rows = MemoryRows("memory-rows")
-        self._shown = LongText("memory-text")
-        self._said = TextBox("memory-said")
 
     @abstractmethod
     def _draw(self) -> None:
         """Draw titles and keys."""
 
-    @on(Input.Changed, "#memory-search")
+    @on(Input.Changed, "#list-search")
     def _searched(self, event: Input.Changed) -> None:
         self._ask(MemoryQuery(event.value, self._query.scope))
-
-    @on(Input.Submitted, "#memory-search")
-    def _search_done(self) -> None:
-        self._rows.focus()
 
     @on(RowList.Moved)
     def _read_marked(self) -> None:
@@ -129,10 +84,6 @@ class MemoryBrowser(ModalScreen[None]):
         self._read_marked()
         self._shown.focus()
 
-    def action_search(self) -> None:
-        """Focus the search."""
-        self._search.focus()
-
     def action_scope(self) -> None:
         """List the next scope."""
         following = SCOPES[(SCOPES.index(self._query.scope) + 1) % len(SCOPES)]
@@ -142,7 +93,7 @@ class MemoryBrowser(ModalScreen[None]):
         """Copy the text to the clipboard."""
         if self._text is not None and self._text.value is not None:
             app_of(self).copy_to_clipboard(self._text.value)
-            self._say(f"{len(self._text.value):,} characters copied.")
+            self.say(f"{len(self._text.value):,} characters copied.", TextRole.OK)
             self._draw()
 
     def _ask(self, query: MemoryQuery) -> None:
@@ -154,7 +105,3 @@ class MemoryBrowser(ModalScreen[None]):
     def _marked(self) -> MemoryRow | None:
         rows = self._listing.rows if self._listing is not None else ()
         return next((row for row in rows if row.name.row_id == self._rows.chosen_id), None)
-
-    def _say(self, words: str, *, failed: bool = False) -> None:
-        self._said.show_lines([line((words, TextRole.WARNING if failed else TextRole.OK), prose=True)] if words else [])
-        self._said.display = bool(words)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from textual import events, on
-from textual.app import ComposeResult
+from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
 from ollm_tui.core.base.escape import visible
@@ -16,15 +14,14 @@ from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.editable_text import Editable
-from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import CloseMemory, DeleteMemory, ListMemories, SaveMemory, UndoMemoryChange
-from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryBrowser, key_lines, list_row, listed_words, size_words
+from ollm_tui.tui.screens.list_and_text import KeyHint
+from ollm_tui.tui.screens.memory_browser import MemoryBrowser, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
-from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 from ollm_tui.tui.styled_text import TextRole, app_of
 from ollm_tui.tui.values import MemoryListing, MemoryOutcome, MemoryText
-from ollm_tui.tui.widgets.text_box import TextBox
 
 READING = (
     KeyHint("e", "edit", "edit"),
@@ -73,34 +70,15 @@ class MemoryScreen(MemoryBrowser):
         self._editor: MemoryEditor | None = None
         self._wanted = ""
         """The row to mark once a list contains it."""
-        self._side = Vertical(self._shown, id="memory-side")
-        self._keys = TextBox("memory-keys")
-
-    def compose(self) -> ComposeResult:
-        """Compose search, list, text and keys."""
-        with Vertical(id="memory-box") as box:
-            box.border_title = "Memory"
-            yield self._search
-            with Horizontal(id="memory-body"):
-                yield self._rows
-                yield self._side
-            yield self._said
-            yield self._keys
 
     def on_mount(self) -> None:
-        """Focus the list and query the memories."""
-        self._rows.focus()
+        """Query the memories."""
         self._draw()
         self.post_message(ListMemories(self._query))
 
     def on_unmount(self) -> None:
         """Tell the backend that the memory is closed."""
         app_of(self).post_message(CloseMemory())
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Adapt to the width."""
-        self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
-        self.call_after_refresh(self._draw)
 
     # -- updates -------------------------------------------------------------------------------------------------------
 
@@ -146,18 +124,18 @@ class MemoryScreen(MemoryBrowser):
         match settled.outcome:
             case MemoryOutcome.SAVED:
                 self._leave_editor()
-                self._say(f"Saved {name}.")
+                self.say(f"Saved {name}.", TextRole.OK)
                 self._wanted = settled.name.row_id if settled.name is not None else ""
             case MemoryOutcome.DELETED:
-                self._say(f"Deleted {name}. u brings it back.")
+                self.say(f"Deleted {name}. u brings it back.", TextRole.OK)
             case MemoryOutcome.RESTORED:
-                self._say(f"Undone: {name} is as it was.")
+                self.say(f"Undone: {name} is as it was.", TextRole.OK)
             case MemoryOutcome.CONFLICT if self._editor is not None:
                 self._editor.show_conflict(settled.stored)
             case MemoryOutcome.CONFLICT:
-                self._say(f"{name} was changed elsewhere meanwhile: nothing was done.", failed=True)
+                self.say(f"{name} was changed elsewhere meanwhile: nothing was done.")
             case MemoryOutcome.FAILED:
-                self._say(settled.message, failed=True)
+                self.say(settled.message)
         self._draw()
 
     # -- changing ----------------------------------------------------------------------------------------------------
@@ -191,7 +169,7 @@ class MemoryScreen(MemoryBrowser):
         if self._editor is not None:
             return
         self._editor = editor
-        self._say("")
+        self.say("")
         self._shown.display = False
         self.add_class("-editing")
         await self._side.mount(editor)
@@ -213,7 +191,7 @@ class MemoryScreen(MemoryBrowser):
         name = editor.memory
         if name is None:
             editor.ask_for_key()
-            self._say("Give it a key first: what the text is about.", failed=True)
+            self.say("Give it a key first: what the text is about.")
             self._draw()
             return
         self.post_message(SaveMemory(name, editor.expected, await editor.value()))
@@ -230,14 +208,8 @@ class MemoryScreen(MemoryBrowser):
             return
         first = visible(marked.first_line)
         facts = (f"{marked.name.scope.value}: {visible(marked.name.key)}", *((first,) if first else ()))
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(DeleteMemory(marked.name))
-
-        app_of(self).push_screen(
-            YesNoScreen("Delete this memory?", facts, "delete; u brings it back", self._presses), settle
-        )
+        question = YesNoScreen("Delete this memory?", facts, "delete; u brings it back", self._presses)
+        ask_first(self, question, lambda: self.post_message(DeleteMemory(marked.name)))
 
     def action_undo(self) -> None:
         """Undo the last change."""
@@ -248,38 +220,33 @@ class MemoryScreen(MemoryBrowser):
         editor = self._editor
         if editor is not None and editor.touched:
             facts = ("What you typed here is not saved.",)
-            app_of(self).push_screen(
-                YesNoScreen("Leave without saving?", facts, "leave, and drop it", self._presses), self._drop
-            )
+            question = YesNoScreen("Leave without saving?", facts, "leave, and drop it", self._presses)
+            ask_first(self, question, self._drop)
         elif editor is not None:
-            self._drop(True)
-        elif self._search.value:
-            self._search.value = ""
-            self._rows.focus()
-        elif self._search.has_focus:
-            self._rows.focus()
-        elif self.is_current:
-            self.dismiss()
+            self._drop()
+        elif not self.leave_search():
+            self.action_close()
 
-    def _drop(self, yes: bool | None) -> None:
-        if yes:
-            self._leave_editor()
-            self._draw()
-
-    @on(MemoryEditor.PartShown)
-    def _part_shown(self) -> None:
+    def _drop(self) -> None:
+        self._leave_editor()
         self._draw()
 
     # -- texts -------------------------------------------------------------------------------------------------------
 
+    @property
+    def hints(self) -> tuple[KeyHint, ...]:
+        """The keys to show now."""
+        if self._editor is None:
+            return READING
+        return CONFLICT if self._editor.conflicting else EDITING
+
+    @on(MemoryEditor.PartShown)
     def _draw(self) -> None:
         """Draw titles and keys."""
         editor, text, marked = self._editor, self._text, self._marked
-        box = self.query_one("#memory-box")
-        words = f"Memory  {listed_words(self._listing)}" if self._listing is not None else "Memory"
-        box.border_title = Content(words)
+        self.entitle(f"Memory  {listed_words(self._listing)}" if self._listing is not None else self.TITLE_TEXT)
         waits = f"{self._waiting} question{'s' if self._waiting > 1 else ''} waiting: close, then F8"
-        box.border_subtitle = Content(waits if self._waiting else "")
+        self._box.border_subtitle = Content(waits if self._waiting else "")
         if editor is not None:
             title = visible(editor.title)
         elif marked is None:
@@ -290,6 +257,5 @@ class MemoryScreen(MemoryBrowser):
         concern = text.concern if text is not None and marked is not None and editor is None else ""
         told = f"looks like {concern}: it does not go along with a first message" if concern else ""
         self._side.border_subtitle = Content(told)
-        hints = READING if editor is None else CONFLICT if editor.conflicting else EDITING
-        self._keys.show_lines(*key_lines(hints, max(20, self._keys.size.width)))
+        self.draw_keys()
         self.refresh_bindings()

@@ -12,8 +12,7 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.protocol.intents import ChooseModel
 from ollm_tui.tui.protocol.models import ListModels, ModelRow, ModelsUpdate
 from ollm_tui.tui.protocol.updates import Update
-from ollm_tui.tui.screens.list_and_text import ListAndTextScreen
-from ollm_tui.tui.screens.memory_browser import KeyHint
+from ollm_tui.tui.screens.list_and_text import KeyHint, ListAndTextScreen
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 

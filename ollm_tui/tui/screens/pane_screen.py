@@ -21,9 +21,7 @@ from ollm_tui.tui.panes.messages_pane import MessagesPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.command_intents import CloseShell
-from ollm_tui.tui.styled_text import TextRole, app_of
+from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
@@ -31,7 +29,6 @@ from ollm_tui.tui.widgets.row_list import RowList
 from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
 from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
-SHOWN_PROCESSES = 5
 TOO_SMALL = "Window too small (need 40x10)"
 
 _CLOSED = {Pane.QUEUE: "Queue: nothing to approve", Pane.TODO: "Todo: none yet", Pane.TERM: "Terminal: ^T your shell"}
@@ -58,9 +55,8 @@ class PaneScreen(Screen[None]):
         self.todo = TodoPane(self.presses)
         self.term = TerminalPane(now)
         self.keys = KeyFooter()
+        self._holders = {Pane.CHAT: self.chat, Pane.QUEUE: self.queue, Pane.TODO: self.todo, Pane.TERM: self.term}
         self.arrangement = Arrangement()
-        self.waiting = 0
-        """Open questions, for the tab strip."""
 
     def compose(self) -> ComposeResult:
         """Compose the panes."""
@@ -80,6 +76,11 @@ class PaneScreen(Screen[None]):
             yield self.term
         yield self.keys
         yield Static(TOO_SMALL, id="too-small", markup=False)
+
+    @property
+    def waiting(self) -> int:
+        """How many questions are open."""
+        return len(self.queue.queue.pending)
 
     def on_resize(self, event: events.Resize) -> None:
         """Arrange the panes for the size."""
@@ -114,7 +115,7 @@ class PaneScreen(Screen[None]):
             self.rearrange(empty=empty)
 
     def draw_tabs(self) -> None:
-        """Draw the tabs of the narrow layout, or the words for panes that have nothing to show."""
+        """Draw the narrow layout's tabs, or words for panes with nothing to show."""
         waiting, closed = self.waiting, self.arrangement.closed
         if closed:
             self.tabs.show_tabs([Tab(pane, _CLOSED[pane], TextRole.MUTED) for pane in closed], "")
@@ -134,7 +135,7 @@ class PaneScreen(Screen[None]):
         in_sight = self.arrangement.in_sight(pane)
         self.bring(pane)
         if in_sight:
-            self.set_focus(self._target(pane))
+            self.set_focus(self._holders[pane].focus_target)
         else:
             self.call_after_refresh(self._focus_pane, pane)
 
@@ -144,12 +145,7 @@ class PaneScreen(Screen[None]):
         self.rearrange(tab=pane, zoomed=zoomed, visited=pane)
 
     def _focus_pane(self, pane: Pane) -> None:
-        self._target(pane).focus()
-
-    def show_terminal(self) -> None:
-        """Bring the terminal into sight without going there."""
-        if not self.arrangement.in_sight(Pane.TERM):
-            self.rearrange(tab=Pane.TERM, visited=Pane.TERM)
+        self._holders[pane].focus_target.focus()
 
     def go_to_prompt(self) -> None:
         """Bring the prompt into sight and focus it."""
@@ -159,20 +155,8 @@ class PaneScreen(Screen[None]):
             self.rearrange(tab=Pane.CHAT)
         self.call_after_refresh(self.prompt.focus)
 
-    def _target(self, pane: Pane) -> Widget:
-        match pane:
-            case Pane.CHAT:
-                return self.chat.focus_target
-            case Pane.QUEUE:
-                return self.queue.focus_target
-            case Pane.TODO:
-                return self.todo.focus_target
-            case Pane.TERM:
-                return self.term.focus_target
-
     def _focused_pane(self) -> Pane | None:
-        holders = {Pane.CHAT: self.chat, Pane.QUEUE: self.queue, Pane.TODO: self.todo, Pane.TERM: self.term}
-        return next((pane for pane, holder in holders.items() if holder.has_focus_within), None)
+        return next((pane for pane, holder in self._holders.items() if holder.has_focus_within), None)
 
     @on(TabStrip.Chosen, "#tabs")
     def _tab_clicked(self, event: TabStrip.Chosen) -> None:
@@ -213,11 +197,6 @@ class PaneScreen(Screen[None]):
         """Zoom the focused pane, or undo that."""
         self.rearrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
 
-    def action_terminal(self) -> None:
-        """Go to the terminal, preferably a running one."""
-        self.term.prefer_live()
-        self.go_to(Pane.TERM)
-
 
 def _in_sight(widget: Widget) -> bool:
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
@@ -225,6 +204,16 @@ def _in_sight(widget: Widget) -> bool:
 
 class TerminalFocusScreen(PaneScreen):
     """Screen with the keys that enter and leave the terminal."""
+
+    def show_terminal(self) -> None:
+        """Bring the terminal into sight without going there."""
+        if not self.arrangement.in_sight(Pane.TERM):
+            self.rearrange(tab=Pane.TERM, visited=Pane.TERM)
+
+    def action_terminal(self) -> None:
+        """Go to the terminal, preferably a running one."""
+        self.term.prefer_live()
+        self.go_to(Pane.TERM)
 
     def action_terminal_tab(self) -> None:
         """Show the next terminal tab."""
@@ -262,23 +251,6 @@ class TerminalFocusScreen(PaneScreen):
     def _tab_chosen(self, event: TerminalPrefix.TabChosen) -> None:
         self.term.choose_number(event.number)
         self.go_to(Pane.TERM)
-
-    @on(updates.ShellBusyUpdate)
-    def _ask_to_close(self, message: updates.ShellBusyUpdate) -> None:
-        """Ask before a shell is closed in which something runs."""
-        from ollm_tui.tui.screens.question_screens import YesNoScreen
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(CloseShell(message.command_id, although_busy=True))
-
-        names = ", ".join(map(str, message.processes[:SHOWN_PROCESSES]))
-        more = len(message.processes) - SHOWN_PROCESSES
-        facts = (
-            f"It runs {names}{f' and {more} more' if more > 0 else ''}.",
-            "All of it is hung up, and forced to end after two seconds.",
-        )
-        app_of(self).push_screen(YesNoScreen("Close this shell?", facts, "close it", self.presses), settle)
 
     def resize_terminal(self, rows: int) -> None:
         """Give the terminal more or fewer rows, where it shares the height."""

@@ -29,8 +29,7 @@ from ollm_tui.tui.protocol.policy import (
     RevokeApproval,
 )
 from ollm_tui.tui.protocol.updates import Update
-from ollm_tui.tui.screens.list_and_text import ListAndTextScreen
-from ollm_tui.tui.screens.memory_browser import KeyHint
+from ollm_tui.tui.screens.list_and_text import KeyHint, ListAndTextScreen
 from ollm_tui.tui.screens.question_screens import ChoiceScreen, YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -38,6 +37,7 @@ from ollm_tui.tui.widgets.row_list import ListRow, RowList
 NO_FILE = "It is no part of a file of yours. Rules in the file that `ollm-tui config path` tells come before it."
 NOTHING_FOUND = "Nothing here contains that. Esc shows all again."
 NOT_REVOCABLE = "d takes an approved command back; a rule is changed in its file (e)."
+NO_CHOICES = "Enter changes a setting that has a choice of values; everything else is changed in its file (e)."
 MOST_BESIDE = 24
 """Cells at the right edge of a row that say where it comes from."""
 ABOUT = {
@@ -79,6 +79,7 @@ class PolicyScreen(ListAndTextScreen):
         KeyHint("/", "search", "search"),
         KeyHint("w", "what would happen", "try_call"),
         KeyHint("s", "next part", "next_part"),
+        KeyHint("Enter", "change a setting", "change"),
         KeyHint("e", "edit its file", "edit"),
         KeyHint("d", "take back", "revoke"),
         KeyHint("Tab", "read", "read"),
@@ -188,10 +189,14 @@ class PolicyScreen(ListAndTextScreen):
 
     @on(RowList.Opened)
     def _opened(self, event: RowList.Opened) -> None:
-        """Let a setting be changed after a question."""
         event.stop()
+        self.action_change()
+
+    def action_change(self) -> None:
+        """Let a setting be changed by a choice."""
         row = self._marked
         if row is None or not row.choices:
+            self.notify(NO_CHOICES, markup=False)
             return
         name = row.title.partition(" = ")[0]
 

@@ -1,4 +1,7 @@
-"""Questions about the app itself: yes or no, whether to trust a file, how to quit. Enter answers none of them."""
+"""Questions about the app itself, which Enter never answers.
+
+Yes or no, one of several choices, whether to trust files, and how to quit.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.message_pump import MessagePump
-from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG
@@ -22,9 +25,10 @@ from ollm_tui.tui.decisions import BURST_SECONDS, DecisionGuard, KeyPresses, Rea
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import TrustFiles
 from ollm_tui.tui.protocol.policy import Choice
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
+from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.tab_strip import state_words
 from ollm_tui.tui.widgets.text_box import TextBox
 
@@ -32,7 +36,10 @@ Answer = TypeVar("Answer")
 
 
 def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], object]) -> None:
-    """Do what the press that is handled decides, unless another key follows at once: it may begin a paste."""
+    """Do what a press decides, unless another key follows at once.
+
+    Such a key may be the second one of a paste.
+    """
     held = guard.hold()
 
     def act_if_it_stands() -> None:
@@ -42,8 +49,8 @@ def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], obje
     owner.set_timer(BURST_SECONDS, act_if_it_stands)
 
 
-class GuardedScreen(ModalScreen[Answer]):
-    """Base of the questions: a key that would do something counts only after a moment without keys."""
+class GuardedScreen(OverlayScreen[Answer]):
+    """Base of the questions: keys count only after a moment without keys."""
 
     def __init__(self, presses: KeyPresses) -> None:
         super().__init__()
@@ -66,8 +73,24 @@ class GuardedScreen(ModalScreen[Answer]):
         after_burst(self, self.guard, lambda: act() if self.is_current else None)
 
 
+class WordsScreen(GuardedScreen[Answer]):
+    """Base of the questions that are a few lines in a box."""
+
+    def __init__(self, title: str, lines: Sequence[StyledLine], presses: KeyPresses) -> None:
+        super().__init__(presses)
+        self._title, self._lines = title, lines
+
+    def compose(self) -> ComposeResult:
+        """Compose the question."""
+        words = TextBox("ask-words")
+        words.show_lines(self._lines)
+        with Vertical(id="ask-box") as box:
+            box.border_title = Content(self._title)
+            yield words
+
+
 @register_keys(KeyGroup.DIALOGS, 1)
-class YesNoScreen(GuardedScreen[bool]):
+class YesNoScreen(WordsScreen[bool]):
     """Dismissed with True for yes. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -76,22 +99,9 @@ class YesNoScreen(GuardedScreen[bool]):
     )
 
     def __init__(self, title: str, facts: tuple[str, ...], yes: str, presses: KeyPresses) -> None:
-        super().__init__(presses)
-        self._title, self._facts, self._yes = title, facts, yes
-        self._words = TextBox("ask-words")
-
-    def compose(self) -> ComposeResult:
-        """Compose the question."""
-        with Vertical(id="ask-box") as box:
-            box.border_title = Content(self._title)
-            yield self._words
-
-    def on_mount(self) -> None:
-        """Show the facts and keys."""
-        keys = line(("y", TextRole.ACCENT), f" {self._yes}   ", ("Esc", TextRole.ACCENT), " no")
-        self._words.show_lines(
-            [*(line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._facts), line(), keys]
-        )
+        keys = line(("y", TextRole.ACCENT), f" {yes}   ", ("Esc", TextRole.ACCENT), " no")
+        shown = (line(f"- {visible(fact)}", hang=2, prose=True) for fact in facts)
+        super().__init__(title, [*shown, line(), keys], presses)
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
@@ -103,9 +113,22 @@ class YesNoScreen(GuardedScreen[bool]):
             self.decide(lambda: self.dismiss(True))
 
 
+def ask_first(owner: DOMNode, question: YesNoScreen, act: Callable[[], object]) -> None:
+    """Ask before something is done, and do it at a yes."""
+
+    def settle(yes: bool | None) -> None:
+        if yes:
+            act()
+
+    app_of(owner).push_screen(question, settle)
+
+
 @register_keys(KeyGroup.DIALOGS, 3)
 class ChoiceScreen(GuardedScreen[str]):
-    """Dismissed with the value that was chosen, empty for none. Enter does nothing."""
+    """Dismissed with the value that was chosen, empty for none. Enter does nothing.
+
+    No number counts before all of the choices have been in sight.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("escape,n", "leave", "Leave it", "choice.leave", "Leave it as it is; the number of a choice takes that one")
@@ -114,13 +137,13 @@ class ChoiceScreen(GuardedScreen[str]):
     def __init__(self, title: str, choices: Sequence[Choice], presses: KeyPresses) -> None:
         super().__init__(presses)
         self._title, self._choices = title, choices
-        self._words = TextBox("ask-words")
+        self._text = LineView("choice-text")
 
     def compose(self) -> ComposeResult:
         """Compose the choices."""
-        with Vertical(id="ask-box") as box:
-            box.border_title = Content(self._title)
-            yield self._words
+        with Vertical(id="choice-box") as box:
+            box.border_title, box.border_subtitle = Content(self._title), "PgUp/PgDn scroll   Esc leave it"
+            yield self._text
 
     def on_mount(self) -> None:
         """Show what there is to choose."""
@@ -129,12 +152,17 @@ class ChoiceScreen(GuardedScreen[str]):
             role = TextRole.STRONG if choice.now else TextRole.PLAIN
             rows.append(line((f"{number} ", TextRole.ACCENT), (choice.value, role), "  (now)" if choice.now else ""))
             rows.append(line((f"  {choice.meaning}", TextRole.MUTED), hang=2, prose=True))
-        self._words.show_lines([*rows, line(), line(("Esc", TextRole.ACCENT), " leave it")])
+        self._text.show_lines(rows)
+        self._text.focus()
+
+    @on(LineView.EndSeen)
+    def _end_seen(self) -> None:
+        self.guard.see_end()
 
     def on_key(self, event: events.Key) -> None:
         """Close with the value whose number was pressed; the one that holds is none."""
         number = int(event.character) if event.character in tuple("123456789") else 0
-        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}"):
+        if self.is_current and 0 < number <= len(self._choices) and self.may(f"choose {number}", whole=True):
             choice = self._choices[number - 1]
             self.decide(lambda: self.dismiss("" if choice.now else choice.value))
 

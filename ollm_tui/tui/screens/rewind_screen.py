@@ -1,4 +1,4 @@
-"""The messages of the session to go back to, and what that would do to the files."""
+"""Screen to go back to a message, with what that does to files."""
 
 from __future__ import annotations
 
@@ -113,11 +113,6 @@ class RewindScreen(PlanScreen[RewindChoice | None]):
             self.decide(lambda: self.dismiss(choice))
         else:
             self.dismiss(RewindChoice(self._chosen, Scope.CONVERSATION))
-
-    def action_close(self) -> None:
-        """Close without a choice."""
-        if self.is_current:
-            self.dismiss(None)
 
     @property
     def _chosen(self) -> RequestRow | None:

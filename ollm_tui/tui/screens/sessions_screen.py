@@ -4,45 +4,30 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events, on
-from textual.app import ComposeResult
+from textual import on
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
-from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import DeleteSession, ListSessions, OpenSession, PreviewSession
-from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines, size_words
-from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.screens.list_and_text import LOOKING, KeyHint, SearchedListScreen
+from ollm_tui.tui.screens.memory_browser import size_words
+from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.values import SessionRow
-from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
-from ollm_tui.tui.widgets.text_box import TextBox
 
-LOOKING = "Looking ..."
 NOTHING_KEPT = "No session yet in which something was asked. This one will be here once you ask."
 NOTHING_FOUND = "No session has that in its title or text. Esc shows all again."
 OPEN = "It is open in another window. Go on there, or f goes on in a copy of it here."
-KEYS = (
-    KeyHint("Enter", "go on", "go_on"),
-    KeyHint("f", "fork", "fork"),
-    KeyHint("n", "new", "new"),
-    KeyHint("d", "delete", "delete"),
-    KeyHint("/", "search", "search"),
-    KeyHint("Tab", "read", "read"),
-    KeyHint("Esc", "close", "back"),
-)
 
 
 @register_keys(KeyGroup.SESSIONS)
-class SessionsScreen(ModalScreen[None]):
+class SessionsScreen(SearchedListScreen):
     """Posts what to do with a session, and closes when another one is to be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,42 +45,27 @@ class SessionsScreen(ModalScreen[None]):
         ),
     ]
 
+    TITLE_TEXT = "Sessions"
+    SEARCH = "Search titles and texts"
+    KEYS = (
+        KeyHint("Enter", "go on", "go_on"),
+        KeyHint("f", "fork", "fork"),
+        KeyHint("n", "new", "new"),
+        KeyHint("d", "delete", "delete"),
+        KeyHint("/", "search", "search"),
+        KeyHint("Tab", "read", "read"),
+        KeyHint("Esc", "close", "back"),
+    )
+
     def __init__(self, presses: KeyPresses, containing: str = "") -> None:
-        super().__init__(name="sessions")
+        super().__init__("sessions", containing)
         self._presses = presses
         self._listed: tuple[SessionRow, ...] = ()
         self._containing = containing
-        self._search = Input(containing, placeholder="Search titles and texts", id="session-search", compact=True)
-        self._search.cursor_blink = False
-        self._rows = MemoryRows("session-rows")
-        self._shown = LongText("session-text")
-        self._side = Vertical(self._shown, id="session-side")
-        self._said = TextBox("session-said")
-        self._keys = TextBox("session-keys")
-        self._box = Vertical(id="session-box")
-        self._box.border_title = "Sessions"
-
-    def compose(self) -> ComposeResult:
-        """Compose search, list, text and keys."""
-        with self._box:
-            yield self._search
-            with Horizontal(id="session-body"):
-                yield self._rows
-                yield self._side
-            yield self._said
-            yield self._keys
 
     def on_mount(self) -> None:
         """Ask for the sessions."""
-        self._rows.focus()
-        self._say("")
-        self._shown.show_text(LOOKING, role=TextRole.MUTED)
         self.post_message(ListSessions(self._containing))
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Adapt to the width."""
-        self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
-        self.call_after_refresh(lambda: self._keys.show_lines(*key_lines(KEYS, max(20, self._keys.size.width))))
 
     def take(self, message: updates.Update) -> None:
         """Show an update that concerns the sessions."""
@@ -113,7 +83,7 @@ class SessionsScreen(ModalScreen[None]):
         self._listed = rows
         self._rows.show_rows([_list_row(row) for row in rows])
         what = f"{len(rows)} found" if self._containing else f"{len(rows)} kept"
-        self._box.border_title = Content(f"Sessions  {what}{'' if complete else ', searching ...'}")
+        self.entitle(f"Sessions  {what}{'' if complete else ', searching ...'}")
         if not rows:
             empty = LOOKING if not complete else NOTHING_FOUND if self._containing else NOTHING_KEPT
             self._shown.show_text(empty, role=TextRole.MUTED)
@@ -125,20 +95,16 @@ class SessionsScreen(ModalScreen[None]):
 
     # -- moving ------------------------------------------------------------------------------------------------------
 
-    @on(Input.Changed, "#session-search")
+    @on(Input.Changed, "#list-search")
     def _searched(self, event: Input.Changed) -> None:
         if event.value != self._containing:
             self._containing = event.value
             self.post_message(ListSessions(event.value))
 
-    @on(Input.Submitted, "#session-search")
-    def _search_done(self) -> None:
-        self._rows.focus()
-
     @on(RowList.Moved)
     def _marked_another(self) -> None:
         row = self._chosen
-        self._say("")
+        self.say("")
         self._draw_title()
         if row is not None:
             self._shown.show_text(LOOKING, role=TextRole.MUTED)
@@ -155,23 +121,15 @@ class SessionsScreen(ModalScreen[None]):
         """Return whether a key works now."""
         return action in ("back", "close") or not self._search.has_focus
 
-    def action_search(self) -> None:
-        """Focus the search."""
-        self._search.focus()
-
-    def action_read(self) -> None:
-        """Go to the text, or back to the list."""
-        (self._rows if self._shown.has_focus else self._shown).focus()
-
     def action_go_on(self) -> None:
         """Go on with the marked session."""
         row = self._chosen
         if row is None:
             return
         if row.state == "this one":
-            self._leave(None)
+            self.action_close()
         elif row.state == "open":
-            self._say(OPEN)
+            self.say(OPEN)
         else:
             self._leave(OpenSession(row.id))
 
@@ -189,34 +147,24 @@ class SessionsScreen(ModalScreen[None]):
         row = self._chosen
         if row is None or not self.is_current:
             return
-
-        def settle(yes: bool | None) -> None:
-            if yes:
-                self.post_message(DeleteSession(row.id))
-
         facts = (f"{row.title} ({row.id})", "Its log, outputs and recordings are deleted for good.")
-        app_of(self).push_screen(YesNoScreen("Delete this session?", facts, "delete it", self._presses), settle)
+        question = YesNoScreen("Delete this session?", facts, "delete it", self._presses)
+        ask_first(self, question, lambda: self.post_message(DeleteSession(row.id)))
 
     def action_back(self) -> None:
         """Leave the search, then the screen."""
-        if self._search.value:
-            self._search.value = ""
-            self._rows.focus()
-        elif self._search.has_focus or self._shown.has_focus:
+        if self.leave_search():
+            return
+        if self._shown.has_focus:
             self._rows.focus()
         else:
             self.action_close()
 
-    def action_close(self) -> None:
-        """Close the sessions."""
-        self._leave(None)
-
     # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _leave(self, intent: OpenSession | None) -> None:
+    def _leave(self, intent: OpenSession) -> None:
         if self.is_current:
-            if intent is not None:
-                app_of(self).post_message(intent)
+            app_of(self).post_message(intent)
             self.dismiss()
 
     @property
@@ -228,10 +176,6 @@ class SessionsScreen(ModalScreen[None]):
         words = "" if row is None else f"{row.id}  {size_words(row.size)}"
         self._side.border_title = Content(words)
         self._side.border_subtitle = Content("" if row is None or row.here else f"worked in {visible(row.workspace)}")
-
-    def _say(self, words: str) -> None:
-        self._said.show_lines([line((words, TextRole.WARNING), prose=True)] if words else [])
-        self._said.display = bool(words)
 
 
 def _list_row(row: SessionRow) -> ListRow:

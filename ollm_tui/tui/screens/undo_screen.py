@@ -15,6 +15,7 @@ from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.files.diff import FileDiff
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
+from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.protocol.undo import (
     ApplyUndo,
     ChangesUpdate,
@@ -35,7 +36,6 @@ from ollm_tui.tui.widgets.text_box import TextBox
 
 EMPTY = "Nothing recorded yet. What calls change in this workspace is listed here, and can be undone."
 NOT_RECORDED = "That call changed nothing that is recorded."
-WIDE_COLUMNS = 100
 
 Answer = TypeVar("Answer")
 
@@ -76,6 +76,11 @@ class PlanScreen(GuardedScreen[Answer]):
     def action_other_side(self) -> None:
         """Focus the diff, or the list again."""
         (self._rows if self._text.has_focus else self._text).focus()
+
+    def action_close(self) -> None:
+        """Close the list, and do nothing."""
+        if self.is_current:
+            self.dismiss()
 
     def ask_plan(self, wanted: str) -> None:
         """Ask what undoing it would do; until that is shown, no key undoes."""
@@ -176,15 +181,10 @@ class UndoScreen(PlanScreen[None]):
     def action_turn(self) -> None:
         """Show the whole turn, or the marked call alone again."""
         if self._marked is None or not self._marked.turn:
-            self.notify("It belongs to no turn.", markup=False)
+            self.notify("It is not part of a turn.", markup=False)
             return
         self._whole_turn = not self._whole_turn
         self.ask_plan(self._wanted)
-
-    def action_close(self) -> None:
-        """Close the list."""
-        if self.is_current:
-            self.dismiss(None)
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rich.color import Color
-from rich.style import Style
 from textual import events
-from textual.color import Color as TextualColor
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
@@ -19,17 +18,13 @@ from textual.widget import Widget
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
-from ollm_tui.tui.terminal.strips import TerminalPalette
+from ollm_tui.tui.terminal.palette import palette_of, selection_style
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 
 FRAME_SECONDS = 1 / 30
 RESIZE_SECONDS = 0.05
 """Debounce of new sizes, so that dragging a border does not flood the program."""
-
-ANSI_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-ANSI_VARIABLES = tuple(f"ansi-{name}" for name in ANSI_NAMES) + tuple(f"ansi-bright-{name}" for name in ANSI_NAMES)
-"""Theme variables of the sixteen colours; where a theme has none, the app's ANSI theme decides."""
 
 
 @dataclass
@@ -45,6 +40,79 @@ class ViewMessage(Message):
     def control(self) -> Widget:
         """The view, for selectors of `@on`."""
         return self.view
+
+
+class FrameClock:
+    """Clock of a view's frames; it stands while the view is hidden."""
+
+    def __init__(self, view: Widget, draw: Callable[[], None]) -> None:
+        self._view, self._draw = view, draw
+        self._last = 0.0
+        self.timer: Timer | None = None
+        self.hidden = False
+
+    def schedule(self) -> None:
+        """Draw now, or when the frame interval has passed."""
+        if self.timer is not None or self.hidden:
+            return
+        delay = self._last + FRAME_SECONDS - time.monotonic()
+        if delay > 0:
+            self.wait(delay)
+        else:
+            self._draw()
+
+    def wait(self, seconds: float) -> None:
+        """Draw after this time."""
+        self.timer = self._view.set_timer(seconds, self._due)
+
+    def drawn(self) -> None:
+        """Count the interval from now."""
+        self._last = time.monotonic()
+
+    def _due(self) -> None:
+        self.timer = None
+        self._draw()
+
+
+class EngineListener:
+    """Listener of an engine that posts what it hears as messages.
+
+    Posting is the one thing that is safe from the thread that feeds the engine.
+    """
+
+    def __init__(self, view: TerminalCanvas) -> None:
+        self._view, self._engine = view, view.engine
+
+    def connect(self) -> None:
+        """Listen to the engine; its answers only where nobody else takes them."""
+        self._engine.on_wake = self._wake
+        if self._engine.on_reply is None:
+            self._engine.on_reply = self._view.answer
+        self._engine.on_event = self._event
+
+    def disconnect(self) -> None:
+        """Listen no longer, unless another view took the engine."""
+        if self._engine.on_wake == self._wake:
+            self._engine.on_wake = None
+        if self._engine.on_reply == self._view.answer:
+            self._engine.on_reply = None
+        if self._engine.on_event == self._event:
+            self._engine.on_event = None
+
+    def _wake(self) -> None:
+        self._view.post_message(TerminalCanvas.Wake(self._view))
+
+    def _event(self, event: TerminalEvent) -> None:
+        view = self._view
+        match event:
+            case TitleSet(title):
+                view.post_message(TerminalCanvas.TitleChanged(view, title))
+            case BellRang():
+                view.post_message(TerminalCanvas.Bell(view))
+            case ClipboardWrite(text):
+                view.post_message(TerminalCanvas.Clipboard(view, text))
+            case _:
+                view.post_message(TerminalCanvas.Reported(view, event))
 
 
 class TerminalCanvas(Widget):
@@ -112,30 +180,25 @@ class TerminalCanvas(Widget):
     class Wake(ViewMessage):
         """The engine has something to draw; sent from the feeding thread."""
 
+    interactive: reactive[bool] = reactive(True, repaint=False, init=False)
+    """Whether keys and mouse go to a program."""
+
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
         self.engine = engine or TerminalEngine()
-        self._interactive = True
         self.follow_size = True
         """Whether the engine takes the widget's size; replays keep their own."""
         self.dot_columns = 0
         """Columns at the left that are not the program's."""
         self.frame = ViewFrame(self.engine)
-        self._hidden = False
-        self._last_frame = 0.0
-        self.frame_timer: Timer | None = None
+        self.frames = FrameClock(self, self._draw_frame)
+        self._listener = EngineListener(self)
         self._resize_timer: Timer | None = None
 
-    @property
-    def interactive(self) -> bool:
-        """Whether keys and mouse go to a program."""
-        return self._interactive
-
-    @interactive.setter
-    def interactive(self, interactive: bool) -> None:
-        self._interactive = interactive
+    def watch_interactive(self) -> None:
+        """Draw the cursor, or no longer."""
         if self.is_mounted:
-            self.schedule_frame()
+            self.frames.schedule()
 
     @property
     def modes(self) -> InputModes:
@@ -155,42 +218,19 @@ class TerminalCanvas(Widget):
 
     def on_mount(self) -> None:
         """Connect the engine."""
-        self.engine.on_wake = self._wake
-        if self.engine.on_reply is None:
-            self.engine.on_reply = self.answer
-        self.engine.on_event = self._event
+        self._listener.connect()
         app_of(self).theme_changed_signal.subscribe(self, lambda _theme: self.repaint())
         self.repaint()
 
     def on_unmount(self) -> None:
         """Disconnect the engine, unless another view took it."""
-        if self.engine.on_wake == self._wake:
-            self.engine.on_wake = None
-        if self.engine.on_reply == self.answer:
-            self.engine.on_reply = None
-        if self.engine.on_event == self._event:
-            self.engine.on_event = None
+        self._listener.disconnect()
 
     def notify_style_update(self) -> None:
         """Redraw in the new style."""
         super().notify_style_update()
         if self.is_mounted:
             self.repaint()
-
-    def _wake(self) -> None:
-        """Post `Wake`, the one thing that is safe from the feeding thread."""
-        self.post_message(self.Wake(self))
-
-    def _event(self, event: TerminalEvent) -> None:
-        match event:
-            case TitleSet(title):
-                self.post_message(self.TitleChanged(self, title))
-            case BellRang():
-                self.post_message(self.Bell(self))
-            case ClipboardWrite(text):
-                self.post_message(self.Clipboard(self, text))
-            case _:
-                self.post_message(self.Reported(self, event))
 
     def on_terminal_view_clipboard(self, message: TerminalCanvas.Clipboard) -> None:
         """Set the clipboard."""
@@ -227,38 +267,27 @@ class TerminalCanvas(Widget):
     def on_terminal_view_wake(self, message: TerminalCanvas.Wake) -> None:
         """Draw the engine's changes."""
         message.stop()
-        self.schedule_frame()
+        self.frames.schedule()
 
     def on_hide(self) -> None:
         """Stop drawing while another tab is in front."""
-        self._hidden = True
+        self.frames.hidden = True
 
     def on_show(self) -> None:
         """Draw again."""
-        self._hidden = False
+        self.frames.hidden = False
         self.repaint()
-
-    def schedule_frame(self) -> None:
-        """Draw now, or when the frame interval has passed."""
-        if self.frame_timer is not None or self._hidden:
-            return
-        delay = self._last_frame + FRAME_SECONDS - time.monotonic()
-        if delay > 0:
-            self.frame_timer = self.set_timer(delay, self._draw_frame)
-        else:
-            self._draw_frame()
 
     def _draw_frame(self) -> None:
         """Take what changed from the engine and refresh those lines only."""
-        self.frame_timer = None
         held = self.frame.seconds_held()
         if held > 0:
-            self.frame_timer = self.set_timer(min(held, FRAME_SECONDS), self._draw_frame)
+            self.frames.wait(min(held, FRAME_SECONDS))
             return
         changed = self.frame.update(self.view_state())
-        self._last_frame = time.monotonic()
+        self.frames.drawn()
         if self.frame.late:
-            self.schedule_frame()
+            self.frames.schedule()
         if len(changed) == len(self.frame.strips):
             self.refresh()
         elif changed:
@@ -267,25 +296,12 @@ class TerminalCanvas(Widget):
 
     def repaint(self) -> None:
         """Redraw everything, for another theme or size."""
-        self.frame.repaint(self._palette(), self.view_state())
+        self.frame.repaint(palette_of(self), self.view_state())
         self.refresh()
 
     def view_state(self) -> ViewState:
         """Return what is drawn over the screen."""
-        return ViewState(self.has_focus, self.interactive, self.text_selection, self._selection_style())
-
-    def _selection_style(self) -> Style:
-        """Return the theme's background for selections; its text colour may be transparent."""
-        background = self.screen.get_component_rich_style("screen--selection").bgcolor
-        if background is None or background.is_default:
-            return Style(reverse=True)
-        return Style(color=self.rich_style.color, bgcolor=background)
-
-    def _palette(self) -> TerminalPalette:
-        variables = app_of(self).theme_variables
-        ansi = tuple(_theme_colour(variables.get(name), number) for number, name in enumerate(ANSI_VARIABLES))
-        style = self.rich_style
-        return TerminalPalette(style.color or Color.default(), style.bgcolor or Color.default(), ansi)
+        return ViewState(self.has_focus, self.interactive, self.text_selection, selection_style(self))
 
     def render_line(self, y: int) -> Strip:
         """Return a line's strip, fitted to the width."""
@@ -305,7 +321,7 @@ class TerminalCanvas(Widget):
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the new selection."""
-        self.schedule_frame()
+        self.frames.schedule()
 
     # Scrolling
 
@@ -323,13 +339,3 @@ class TerminalCanvas(Widget):
     def scroll_to_bottom(self) -> None:
         """Follow the program again."""
         self.scroll_back(-self.frame.back)
-
-
-def _theme_colour(value: str | None, number: int) -> Color:
-    """Return a colour of the theme, or the terminal's own where it has none."""
-    if value is None:
-        return Color.from_ansi(number)
-    try:
-        return TextualColor.parse(value).rich_color
-    except ValueError:
-        return Color.from_ansi(number)

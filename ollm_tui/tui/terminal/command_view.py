@@ -1,4 +1,4 @@
-"""What a shell's commands came to: a dot in the gutter, words for it, and keys for their output and line."""
+"""Outcomes of a shell's commands: a dot for each, and keys for them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CommandView(ReadingView):
         command = None if self.reader is None else self.marks.command_at(self.reader.line)
         text = "" if command is None else self._line_of(command)
         if not text:
-            self.notify("There is no shell's command here.", markup=False)
+            self.notify("There is no shell command here.", markup=False)
         elif "\n" in text:
             self.notify("That command has several lines: select and copy it.", markup=False)
         elif not self.interactive or not self.marks.at_prompt:

@@ -1,4 +1,4 @@
-"""Links in a terminal: looked for under the mouse and the reading pointer alone, and opened from there."""
+"""Links in a terminal, found under the mouse and the reading pointer."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class LinkView(CommandView):
         self.links.point(*(found or (None, None)))
 
     def _link_changed(self) -> None:
-        self.schedule_frame()
+        self.frames.schedule()
         if self.reader is not None:
             self.post_message(self.ReadingChanged(self))
 

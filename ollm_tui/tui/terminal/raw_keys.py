@@ -203,7 +203,11 @@ class RawKeyDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take the terminal from the first picture, with its own modes to go back to."""
         hand_over()
-        super().start_application_mode()
+        try:
+            super().start_application_mode()
+        except SystemExit:  # a signal; Textual stops only what has started
+            self.stop_application_mode()
+            raise
 
     def suspend_application_mode(self) -> None:
         """Give the terminal away."""

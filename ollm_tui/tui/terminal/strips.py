@@ -17,6 +17,7 @@ from ollm_tui.tui.terminal.emulator import cells
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, NARROW, RGB, STUB, VS16, WIDE, ZWJ, CellStyle, ClusterTable
 from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
+from ollm_tui.tui.terminal.palette import TerminalPalette
 
 MAX_STYLES = 4_096
 """Rich styles cached; beyond it the cache is emptied."""
@@ -24,15 +25,6 @@ MAX_STYLES = 4_096
 _CERTAIN = re.compile(f"[{NARROW}{WIDE}{STUB}]*")
 _ODD = re.compile(f"[^{NARROW}{WIDE}{STUB}]{STUB}?|(?<![^{STUB}]){STUB}")
 """A character that has to be looked at, with its second column; or a second column without a first."""
-
-
-@dataclass(frozen=True)
-class TerminalPalette:
-    """A theme's text colour, background, and sixteen ANSI colours."""
-
-    foreground: Color
-    background: Color
-    ansi: tuple[Color, ...]
 
 
 NULL_STYLE = RichStyle.null()

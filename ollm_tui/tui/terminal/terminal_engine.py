@@ -14,7 +14,10 @@ from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, Termina
 log = logging.getLogger(__name__)
 
 FEED_SLICE = 16_384
-"""Bytes parsed at once: a few milliseconds at most."""
+"""Bytes parsed at once: a few milliseconds, if they are not made to cost much more."""
+LEAST_SLICE = 256
+SLOW_SECONDS = 0.1
+"""CPU time of a slice after which the next ones are smaller, so that the view gets the lock."""
 HOLD_SECONDS = 0.002
 """How long further slices are parsed without releasing the lock."""
 MAX_REPLY = 16_384
@@ -43,6 +46,7 @@ class TerminalEngine:
         """Times parsing failed and was restarted; 0 unless the engine has a defect."""
         self.wake_pending = False
         """Whether `on_wake` was called and no frame was taken since."""
+        self._slice = FEED_SLICE
         self._replies: list[str] = []
         self._reply_size = 0
         self._events: list[TerminalEvent] = []
@@ -69,13 +73,19 @@ class TerminalEngine:
         """
         until = time.monotonic() + HOLD_SECONDS
         while start < len(data):
+            began = time.thread_time()
             try:
-                self.stream.feed(data[start : start + FEED_SLICE])
+                self.stream.feed(data[start : start + self._slice])
             except Exception:  # a defect here must not end the thread that reads the program's output
                 log.exception("the terminal engine failed on a slice of output and continues with the next")
                 self.parse_errors += 1
                 self.stream.attach(self.screen)
-            start += FEED_SLICE
+            start += self._slice
+            taken = time.thread_time() - began
+            if taken > SLOW_SECONDS:
+                self._slice = max(LEAST_SLICE, self._slice // 4)
+            elif taken < SLOW_SECONDS / 8:
+                self._slice = min(FEED_SLICE, self._slice * 2)
             if self._replies or self._events or time.monotonic() >= until:
                 break
         return start

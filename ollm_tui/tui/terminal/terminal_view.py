@@ -116,7 +116,7 @@ class TerminalView(LinkView, can_focus=True):
         self._modify_outer_keys()
         with self.engine.lock:
             self.engine.screen.dirty.add(self.engine.screen.cursor.y)
-        self.schedule_frame()
+        self.frames.schedule()
 
     def on_terminal_view_wake(self, message: TerminalCanvas.Wake) -> None:
         """Pass on what the program asked of the keyboard."""

@@ -1,13 +1,16 @@
-"""Blocks of the conversation drawn as strips: styled lines, markdown prose and code."""
+"""Blocks of the conversation as strips: lines, prose, code, small pictures."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import io
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from rich.cells import cell_len
+from rich.color import Color
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
@@ -15,6 +18,8 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
+from ollm_tui.tui.pictures.png import decode_png
+from ollm_tui.tui.pictures.raster import CLEAR, Raster, half_blocks
 from ollm_tui.tui.styled_text import TAB_SIZE, RolePalette, StyledLine, TextRole, app_of, wrap_all
 
 if TYPE_CHECKING:
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 CODE_INDENT = 2
+PICTURE_INDENT = 4
+MAX_SIDE = 400
+"""Pixels; a larger picture is not drawn here."""
 PROSE_CELLS = 100
 """Longer lines are hard to read on; code, tables and output take all there is."""
 REPLACED = "\N{REPLACEMENT CHARACTER}"
@@ -192,3 +200,47 @@ class CodeBlock:
         """Return the rows of the indented text."""
         room = max(1, width - CODE_INDENT)
         return self.gap + sum(1 + len(one) // room for one in self.text.split("\n"))
+
+
+@dataclass(frozen=True)
+class PictureBlock:
+    """A small PNG in base64, drawn as two pixels a cell."""
+
+    encoded: str
+
+    def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
+        """Draw the picture; nothing where it cannot be decoded."""
+        raster = decoded(self.encoded)
+        if raster is None:
+            return []
+        columns = min(raster.width, max(1, width - PICTURE_INDENT - 1))
+        cells = max(1, round(raster.height * columns / raster.width / 2))
+        strips: list[Strip] = []
+        for row in half_blocks(raster, columns, 2 * cells):
+            segments = [Segment("▀", painter.base + _pixel_style(upper, lower)) for upper, lower in row]
+            strip = Strip([Segment(" " * PICTURE_INDENT, painter.base), *segments]).simplify()
+            strips.append(strip.crop_extend(0, width, painter.base))
+        return strips
+
+    def estimate(self, width: int) -> int:
+        """Return the rows of a picture as wide as the pane."""
+        return max(1, min(width, 96) * 5 // 16)
+
+
+@lru_cache(maxsize=8)
+def decoded(encoded: str) -> Raster | None:
+    """Return the pixels of a small PNG; None for anything else."""
+    try:
+        raster = decode_png(base64.b64decode(encoded, validate=True), MAX_SIDE)
+    except (binascii.Error, ValueError):
+        return None
+    return raster
+
+
+@lru_cache(maxsize=4096)
+def _pixel_style(upper: int, lower: int) -> Style:
+    return Style(color=_colour(upper), bgcolor=_colour(lower))
+
+
+def _colour(colour: int) -> Color | None:
+    return None if colour == CLEAR else Color.from_rgb(colour >> 16, colour >> 8 & 0xFF, colour & 0xFF)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -68,6 +68,72 @@ class RowPosition:
 BlocksOf = Callable[[Entry], Sequence[Block]]
 
 
+class PaintedBlocks:
+    """Blocks painted at a width; the strips painted last are kept."""
+
+    def __init__(self) -> None:
+        self.width = 80
+        self._painter: BlockPainter | None = None
+        self._painted: OrderedDict[int, BlockSlot] = OrderedDict()
+
+    def restyle(self, painter: BlockPainter, width: int) -> None:
+        """Forget all strips, and paint like this from now on."""
+        self._painter, self.width = painter, width
+        for slot in self._painted.values():
+            slot.strips = None
+        self._painted.clear()
+
+    def slot(self, block: Block) -> BlockSlot:
+        """Return a place for a block that is not painted yet."""
+        return BlockSlot(block, block.estimate(self.width))
+
+    def paint(self, slot: BlockSlot) -> bool:
+        """Paint a block; return whether its height was estimated wrong."""
+        if slot.strips is not None or self._painter is None:
+            return False
+        slot.strips = slot.block.paint(self._painter, self.width)
+        self._painted[id(slot)] = slot
+        while len(self._painted) > PAINTED_BLOCKS:
+            _, oldest = self._painted.popitem(last=False)
+            oldest.strips = None
+        changed = slot.height != len(slot.strips)
+        slot.height = len(slot.strips)
+        return changed
+
+    def forget(self, slots: Iterable[BlockSlot]) -> None:
+        """Forget blocks that are gone."""
+        for slot in slots:
+            self._painted.pop(id(slot), None)
+
+
+class KeptEntries:
+    """Entries whose blocks and texts are kept, last used last."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[int, int] = OrderedDict()
+        self._characters = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sizes)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._sizes.clear()
+        self._characters = 0
+
+    def use(self, index: int, size: int) -> list[int]:
+        """Keep an entry of this size; return those kept no longer."""
+        self._characters += size - self._sizes.get(index, 0)
+        self._sizes[index] = size
+        self._sizes.move_to_end(index)
+        dropped: list[int] = []
+        while len(self._sizes) > (LAID_OUT_ENTRIES if self._characters <= KEPT_TEXT else LEAST_ENTRIES):
+            oldest, gone = self._sizes.popitem(last=False)
+            self._characters -= gone
+            dropped.append(oldest)
+        return dropped
+
+
 class ConversationLayout:
     """Entries by id in order, rows by number; knows no scrolling."""
 
@@ -77,26 +143,21 @@ class ConversationLayout:
         self._index: dict[str, int] = {}
         self._tops: list[int] = [0]
         self._stale_from = 0
-        self._width = 80
-        self._painter: BlockPainter | None = None
-        self._painted: OrderedDict[int, BlockSlot] = OrderedDict()
-        self._laid_out: OrderedDict[int, LaidOutEntry] = OrderedDict()
-        """Entries with blocks by index, last used last."""
-        self._sizes: dict[int, int] = {}
-        self._characters = 0
+        self._painted = PaintedBlocks()
+        self._kept = KeptEntries()
+        """Entries with blocks, by index."""
         self._missing: dict[str, Entry] = {}
         self._asked: set[str] = set()
 
     def clear(self) -> None:
         """Remove all entries."""
+        for item in self.items:
+            self._painted.forget(item.slots)
         self.items.clear()
         self._index.clear()
-        self._painted.clear()
-        self._laid_out.clear()
-        self._sizes.clear()
+        self._kept.clear()
         self._missing.clear()
         self._asked.clear()
-        self._characters = 0
         self._tops, self._stale_from = [0], 0
 
     def upsert(self, entry: Entry) -> bool:
@@ -157,29 +218,25 @@ class ConversationLayout:
             if position < len(old) and old[position].block == block:
                 slots.append(old[position])
             else:
-                slots.append(BlockSlot(block, block.estimate(self._width)))
+                slots.append(self._painted.slot(block))
         item.slots = slots
         self._stale_from = min(self._stale_from, index)
         self._keep(index)
 
     def refresh_all(self) -> None:
         """Lay all entries out again; those out of sight when they come into it."""
-        for index in list(self._laid_out):
+        for index in list(self._kept):
             self.refresh_entry(self.items[index].entry.id)
 
     def restyle(self, painter: BlockPainter, width: int) -> None:
         """Drop everything painted, for another theme or width."""
-        rewrap = width != self._width
-        self._painter = painter
-        wider = width / self._width
-        self._width = width
-        self._painted.clear()
-        for item in self.items:
-            if rewrap and not item.slots:
-                item.rows = max(1, round(item.rows / wider))
-            for slot in item.slots:
-                slot.strips = None
-                if rewrap:
+        before = self._painted.width
+        self._painted.restyle(painter, width)
+        if width != before:
+            for item in self.items:
+                if not item.slots:
+                    item.rows = max(1, round(item.rows * before / width))
+                for slot in item.slots:
                     slot.height = slot.block.estimate(width)
         self._stale_from = 0
 
@@ -224,7 +281,7 @@ class ConversationLayout:
             slots = self._slots(index)
             changed |= height != self.items[index].height
             for slot in slots:
-                if row <= last and row + max(1, slot.height) > first and self._paint(slot):
+                if row <= last and row + max(1, slot.height) > first and self._painted.paint(slot):
                     changed = True
                     self._stale_from = min(self._stale_from, index)
                 row += slot.height
@@ -242,7 +299,7 @@ class ConversationLayout:
             return None
         for slot in self._slots(position.index):
             if rest < slot.height:
-                self._paint(slot)
+                self._painted.paint(slot)
                 strips = slot.strips or []
                 return strips[rest] if rest < len(strips) else None
             rest -= slot.height
@@ -252,9 +309,9 @@ class ConversationLayout:
         """Return an entry's blocks, laid out again where they were not kept."""
         item = self.items[index]
         if not item.slots:
-            item.slots = [BlockSlot(block, block.estimate(self._width)) for block in self._blocks_of(item.entry)]
+            item.slots = [self._painted.slot(block) for block in self._blocks_of(item.entry)]
             for slot in item.slots:
-                self._paint(slot)
+                self._painted.paint(slot)
             blank = item.gap + item.rows - item.height if is_stored(item.entry) else 0
             if blank > 0:  # what stands below holds its place until the text is there
                 item.slots.append(BlockSlot(LinesBlock((line(),) * blank), blank))
@@ -267,31 +324,12 @@ class ConversationLayout:
 
     def _keep(self, index: int) -> None:
         """Keep the blocks of the entries used last."""
-        self._laid_out[index] = self.items[index]
-        self._laid_out.move_to_end(index)
-        size = text_size(self.items[index].entry)
-        self._characters += size - self._sizes.get(index, 0)
-        self._sizes[index] = size
-        while len(self._laid_out) > (LAID_OUT_ENTRIES if self._characters <= KEPT_TEXT else LEAST_ENTRIES):
-            oldest, item = self._laid_out.popitem(last=False)
-            self._characters -= self._sizes.pop(oldest)
+        for oldest in self._kept.use(index, text_size(self.items[index].entry)):
+            item = self.items[oldest]
             item.entry = without_text(item.entry)
             item.rows = item.height - item.gap
-            for slot in item.slots:
-                self._painted.pop(id(slot), None)
+            self._painted.forget(item.slots)
             item.slots = []
-
-    def _paint(self, slot: BlockSlot) -> bool:
-        if slot.strips is not None or self._painter is None:
-            return False
-        slot.strips = slot.block.paint(self._painter, self._width)
-        self._painted[id(slot)] = slot
-        while len(self._painted) > PAINTED_BLOCKS:
-            _, oldest = self._painted.popitem(last=False)
-            oldest.strips = None
-        changed = slot.height != len(slot.strips)
-        slot.height = len(slot.strips)
-        return changed
 
     def _tops_now(self) -> list[int]:
         stale = self._stale_from

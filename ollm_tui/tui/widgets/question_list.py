@@ -1,4 +1,4 @@
-"""A list of whole questions that knows which of them have been in sight from the first line to the last."""
+"""Widget of its own: whole questions, and which of them were seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.question_groups import subject
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
-from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.row_list import DoubleClickList, ListRow
 from ollm_tui.tui.widgets.tool_call_view import MANY_BLANKS, argument_lines, preview_lines
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ INDENT = 8  # a mark and a number
 """Cells in front of what a question is about."""
 
 
-class QuestionList(RowList):
-    """Questions in full; a click marks one, two open it."""
+class QuestionList(DoubleClickList):
+    """Questions in full."""
 
     class Seen(Message):
         """More questions have been in sight as a whole."""
@@ -32,11 +32,6 @@ class QuestionList(RowList):
         """The ids of questions whose every line has been in sight."""
         self._lines_seen: dict[str, set[int]] = {}
         """Lines seen of the others, at the current width."""
-
-    def row_clicked(self, row_id: str, clicks: int) -> None:
-        """Open a question on a double click."""
-        if clicks > 1:
-            super().row_clicked(row_id, clicks)
 
     def measure(self, width: int) -> int:
         """Wrap anew; what was seen in part at another width must be seen again."""
@@ -65,7 +60,7 @@ ENDED_MARKS = {
     ConfirmationState.EXPIRED: ("late", TextRole.MUTED),
     ConfirmationState.CANCELLED: ("gone", TextRole.MUTED),
 }
-"""What stands in place of a mark, of the same width: rows never move under the person's hand."""
+"""Words in place of a mark, as wide, so that rows do not move."""
 
 
 def question_row(item: Confirmation, *, marked: bool, sent: bool) -> ListRow:
@@ -83,7 +78,7 @@ def question_row(item: Confirmation, *, marked: bool, sent: bool) -> ListRow:
 
 
 def _effect(item: Confirmation) -> list[StyledLine]:
-    """Return what the first line does not say; nothing for a command that stands there as it is."""
+    """Return what the first line leaves out; nothing for a plain command."""
     details, preview = item.details, item.details.preview
     lines: list[StyledLine] = []
     if preview is not None and preview.kind == "command":

@@ -158,7 +158,7 @@ class RowList(LineView):
         return self._tops[min(self._index, last)], self._tops[min(self._index + 1, last)]
 
     def rows_between(self, top: int, bottom: int) -> list[tuple[str, int, int]]:
-        """Return the rows with a line in this range: id, first line, and the one behind the last."""
+        """Return the rows in this range: id, first line, line behind the last."""
         tops = self._tops
         return [
             (row.id, first, last)
@@ -178,3 +178,12 @@ class RowList(LineView):
         self.row_width = width
         self._tops = list(accumulate((row.height(width) for row in self._choices), initial=0))
         return self._tops[-1]
+
+
+class DoubleClickList(RowList):
+    """List whose rows are marked by one click and opened by two."""
+
+    def row_clicked(self, row_id: str, clicks: int) -> None:
+        """Open a row on a double click."""
+        if clicks > 1:
+            super().row_clicked(row_id, clicks)

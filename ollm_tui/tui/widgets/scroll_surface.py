@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -16,6 +15,7 @@ from ollm_tui.tui.protocol.intents import ReadEntries
 from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.widgets.block_painting import BlockPainter
 from ollm_tui.tui.widgets.conversation_layout import BlocksOf, ConversationLayout, RowPosition
+from ollm_tui.tui.widgets.found_rows import FoundRows, restyled
 
 GUTTER = 1
 """Cells at the left, for the mark of the chosen entry."""
@@ -34,6 +34,7 @@ class ScrollSurface(ScrollView, can_focus=True):
     def __init__(self, blocks_of: BlocksOf, name: str) -> None:
         super().__init__(id=name)
         self.document = ConversationLayout(blocks_of)
+        self.found = FoundRows(self.document)
         self._painter: BlockPainter | None = None
         self._width = 0
         self._updating = False
@@ -80,6 +81,14 @@ class ScrollSurface(ScrollView, can_focus=True):
         elif bottom > first + height:
             self.go_to(bottom - height)
 
+    def reveal_row(self, position: RowPosition) -> None:
+        """Scroll a row into sight, with some of what stands above it."""
+        self.following = False
+        row, first, height = self.document.row_of(position), self.scroll_offset.y, self.size.height
+        if not first <= row < first + height:
+            self.go_to(row - height // 3)
+        self.refresh()
+
     def reset_position(self) -> None:
         """Begin at the end of another document."""
         self._top, self._top_row = RowPosition(0, 0), 0
@@ -93,10 +102,12 @@ class ScrollSurface(ScrollView, can_focus=True):
         painted = self.document.strip_at(row)
         if painted is None or self._painter is None:
             return Strip.blank(self._width + GUTTER, base)
+        position = self.document.position_at(row)
+        painted = self.found.marked(painted, position)
         selection = self.text_selection
         if selection is not None:
             painted = _selected(painted, selection, row)
-        marked = self.chosen is not None and self.has_focus and self.document.position_at(row).index == self.chosen
+        marked = self.chosen is not None and self.has_focus and position.index == self.chosen
         gutter = Segment("|" if marked else " ", base + self._painter.palette.style(TextRole.ACCENT))
         return Strip([gutter, *painted.apply_offsets(GUTTER, row)])
 
@@ -154,13 +165,6 @@ def _selected(strip: Strip, selection: Selection, row: int) -> Strip:
     span = selection.get_span(row)
     if span is None:
         return strip
-    text = strip.text
     begin = max(0, span[0] - GUTTER)
-    end = len(text) if span[1] == -1 else max(begin, span[1] - GUTTER)
-    cuts = sorted({cell_len(text[:begin]), cell_len(text[:end]), strip.cell_length} - {0})
-    shown: list[Strip] = []
-    at = 0
-    for part in strip.divide(cuts):
-        shown.append(part.apply_style(Style(reverse=True)) if begin <= at < end else part)
-        at += len(part.text)
-    return Strip.join(shown)
+    end = len(strip.text) if span[1] == -1 else max(begin, span[1] - GUTTER)
+    return restyled(strip, [(begin, end)], Style(reverse=True))

@@ -1,27 +1,17 @@
-"""One row of tabs, for the panes of the narrow layout and for the commands of the terminal pane."""
+"""One row of tabs, for the narrow layout and the terminal pane."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
-from ollm_tui.tui.durations import short_age
+from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.text_box import ClickTarget, OneRow
-
-SHELL = "shell"
-"""Tab id of the person's shell, whether or not it has started."""
-
-NEW_SHELL = "new shell"
-"""Tab id of a further shell that starts; once it has, its command's id is the tab's."""
-
-ENDED_TABS = 9
-"""Most tabs of ended commands; the oldest are removed first."""
 
 LABEL_CELLS = 18
 
@@ -91,41 +81,6 @@ def _tab_text(tab: Tab, *, chosen: bool) -> StyledLine:
     return line((f" {tab.label} ", TextRole.MUTED if tab.role is TextRole.PLAIN else tab.role), " ")
 
 
-def shown_tabs(
-    commands: dict[str, CommandStatus],
-    shell_id: str,
-    chosen: str,
-    now: float,
-    rung: Collection[str] = (),
-    *,
-    starting: bool = False,
-) -> list[Tab]:
-    """Return the tabs of the person's shells, then those of the agent's commands.
-
-    Of ended commands only the last few are shown. `rung` holds the tabs in the background whose program rang the bell.
-    """
-    shell = commands.get(shell_id)
-    ended = "" if shell is None or shell.attached else f" {state_words(shell)[0]} Enter restarts"
-    others = [command for command in commands.values() if command.kind is CommandKind.AGENT]
-    hidden = {command.id for command in [one for one in others if not one.running and one.id != chosen][:-ENDED_TABS]}
-    tabs = [
-        Tab(command.id, _tab_label(command, now) + _bell(command.id, rung), state_words(command)[1])
-        for command in others
-        if command.id not in hidden
-    ]
-    further = [one.id for one in commands.values() if one.id != shell_id and is_further_shell(one)]
-    shells = [SHELL, *further, *([NEW_SHELL] if starting else [])]
-    labels = [f"shell {at}" if at > 1 else "shell" for at in range(1, len(shells) + 1)]
-    labels[0] += ended
-    named = [Tab(one, f"{label}{_bell(one, rung)}") for one, label in zip(shells, labels, strict=True)]
-    return [*named, *tabs]
-
-
-def is_further_shell(command: CommandStatus) -> bool:
-    """Return whether it is a shell of the person's that runs; the first one is too."""
-    return command.kind is CommandKind.PERSON and command.attached
-
-
 def command_label(command: CommandStatus) -> str:
     """Return the command line, with the id it had where an earlier dashboard started it."""
     return f"{command.name} {command.command}" if command.detached else command.command
@@ -151,13 +106,3 @@ def state_words(command: CommandStatus) -> tuple[str, TextRole]:
     if code:
         return f"exit {code}", TextRole.ERROR
     return "over" if code is None else "ok", TextRole.MUTED
-
-
-def _tab_label(command: CommandStatus, now: float) -> str:
-    name = short_label(command)
-    age = "" if command.started is None else short_age(command.seconds(now))
-    return " ".join(part for part in (name, state_words(command)[0], age) if part)
-
-
-def _bell(tab_id: str, rung: Collection[str]) -> str:
-    return " BELL" if tab_id in rung else ""

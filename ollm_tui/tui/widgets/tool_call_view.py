@@ -1,4 +1,4 @@
-"""A tool call: its line with the state, its foldable body, and the preview of what it would do, always whole."""
+"""A tool call: its line, its foldable body, and its whole preview."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui.durations import clock_text, duration_text
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import CallEntry
-from ollm_tui.tui.widgets.block_painting import PROSE_CELLS, Block, BlockPainter, LinesBlock, Strip
+from ollm_tui.tui.widgets.block_painting import PROSE_CELLS, Block, BlockPainter, LinesBlock, PictureBlock, Strip
 from ollm_tui.tui.widgets.diff_view import diff_lines, totals
-from ollm_tui.tui.widgets.picture_block import PictureBlock
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject

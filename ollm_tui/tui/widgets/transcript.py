@@ -12,8 +12,9 @@ from textual.message import Message
 from textual.timer import Timer
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
-from ollm_tui.tui.entry_texts import has_words, is_stored, source_of
-from ollm_tui.tui.protocol.intents import FindEntry, StopTask
+from ollm_tui.tui.entry_texts import source_of
+from ollm_tui.tui.protocol.intents import StopTask
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import (
     AnswerGrew,
     CallEntry,
@@ -27,6 +28,7 @@ from ollm_tui.tui.values import (
 )
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.link_surface import LinkSurface
+from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 
 TASK = "task"
 """The tool whose calls are sub-agents."""
@@ -36,6 +38,51 @@ LIVE_INTERVAL = 0.05
 
 LIVE_SHARE = 4
 """After a painting that took t, pause at least this many t: keys come first."""
+
+
+class AnswerGrowth:
+    """Pieces of live answers, painted so seldom that keys come first."""
+
+    def __init__(self, surface: ScrollSurface) -> None:
+        self._surface = surface
+        self._pieces: list[AnswerGrew] = []
+        self._timer: Timer | None = None
+        self._last_cost = 0.0
+        self._last_paint = 0.0
+
+    def add(self, change: AnswerGrew) -> None:
+        """Add a piece; it is painted now or soon."""
+        self._pieces.append(change)
+        if self._timer is not None:
+            return
+        rest = self._last_paint + max(LIVE_INTERVAL, LIVE_SHARE * self._last_cost) - time.monotonic()
+        if rest <= 0:
+            self._paint()
+        else:
+            self._timer = self._surface.set_timer(rest, self._paint)
+
+    def clear(self) -> None:
+        """Drop the pieces."""
+        self._pieces.clear()
+
+    def into_document(self) -> None:
+        """Hand the pieces over, those of one answer in one."""
+        merged: dict[str, tuple[list[str], list[str]]] = {}
+        for change in self._pieces:
+            text, reasoning = merged.setdefault(change.id, ([], []))
+            text.append(change.text)
+            reasoning.append(change.reasoning)
+        self._pieces.clear()
+        for entry_id, (text, reasoning) in merged.items():
+            self._surface.document.grow(AnswerGrew(entry_id, "".join(text), "".join(reasoning)))
+
+    def _paint(self) -> None:
+        self._timer = None
+        started = time.monotonic()
+        self.into_document()
+        self._surface.update_layout()
+        self._last_paint = time.monotonic()
+        self._last_cost = self._last_paint - started
 
 
 @register_keys(KeyGroup.CHAT)
@@ -55,13 +102,6 @@ class Transcript(LinkSurface):
         Binding("pagedown", "page(1)", "Page down", id="chat.page_down", tooltip="Scroll one page down", show=False),
     ]
 
-    class CopyAsked(Message):
-        """An entry's text should go to the clipboard."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     class UndoAsked(Message):
         """The person wants to see what a call changed, to undo it."""
 
@@ -72,19 +112,15 @@ class Transcript(LinkSurface):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._composer = EntryComposer(now)
         super().__init__(self._composer.blocks_of, "transcript")
-        self._growth: list[AnswerGrew] = []
-        self._growth_timer: Timer | None = None
-        self._last_cost = 0.0
-        self._last_paint = 0.0
+        self._growth = AnswerGrowth(self)
 
     def apply(self, change: Change) -> None:
         """Apply a change; a growing answer is painted at most 20 times a second."""
         match change:
             case AnswerGrew():
-                self._growth.append(change)
-                self._paint_growth_soon()
+                self._growth.add(change)
             case EntriesChanged(entries):
-                self._take_growth()
+                self._growth.into_document()
                 for entry in entries:
                     if self.document.upsert(entry) and not self.following:
                         self.new_below += 1
@@ -176,10 +212,18 @@ class Transcript(LinkSurface):
         """Copy the marked entry, else the last."""
         entry = self.chosen_entry or (self.document.items[-1].entry if self.document.items else None)
         if entry is not None:
-            self.post_message(self.CopyAsked(source_of(entry)))
+            self.copy(source_of(entry))
+
+    def copy(self, text: str) -> None:
+        """Copy a text to the clipboard."""
+        app_of(self).copy_to_clipboard(text)
+        self.notify(f"{len(text)} characters copied.", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now: only a finished call can be undone, only a running sub-agent stopped."""
+        """Return whether a key works now.
+
+        Only a finished call can be undone, and only a running sub-agent stopped.
+        """
         entry = self.chosen_entry
         if action == "stop_task":
             return isinstance(entry, CallEntry) and entry.outcome is None and entry.tool == TASK
@@ -213,30 +257,33 @@ class Transcript(LinkSurface):
         """Scroll by pages; the prompt does it too."""
         self.go_to(self.scroll_offset.y + step * max(1, self.size.height - 2))
 
-    def search(self, words: str, step: int) -> FindEntry:
-        """Return the next (1) or previous (-1) entry with `words`, and those before it that the log has to search."""
-        items = self.document.items
-        wanted = words.casefold()
-        start = self.chosen if self.chosen is not None else (len(items) if step < 0 else -1)
-        order = (items[(start + step * offset) % len(items)].entry for offset in range(1, len(items) + 1))
-        stored: list[Entry] = []
-        found = ""
-        for entry in order:
-            if has_words(entry, wanted):
-                found = entry.id
-                break
-            if is_stored(entry):
-                stored.append(entry)
-        return FindEntry(words, tuple(stored), found)
+    def seek(self, words: str) -> None:
+        """Mark what has words in it; nothing for none."""
+        self.found.seek(words)
+        self.refresh()
 
-    def show_found(self, entry_id: str) -> bool:
-        """Mark what was found; False where that is nothing."""
+    def step_to_hit(self, step: int) -> bool:
+        """Go to another hit in the marked entry; False where it has none left."""
+        position = self.found.step(self.chosen, step)
+        if position is not None:
+            self.reveal_row(position)
+        return position is not None
+
+    def show_found(self, entry_id: str, step: int) -> bool:
+        """Mark the entry that was found, at its first hit or its last (-1); False where that is nothing."""
         index = self.document.index_of(entry_id)
         if index is None:
             return False
         self.chosen = index
-        self.reveal(index)
+        self.reveal_row(self.found.begin(index, step))
         return True
+
+    @property
+    def hit_number(self) -> tuple[int, int]:
+        """Which of the marked entry's rows with hits is the current one, and how many there are."""
+        at = self.found.current
+        rows = [] if at is None else self.found.rows_of(at.index)
+        return (rows.index(at.row) + 1 if at is not None and at.row in rows else 0), len(rows)
 
     def on_click(self, event: events.Click) -> None:
         """Mark the clicked entry; on its first line fold it."""
@@ -248,30 +295,3 @@ class Transcript(LinkSurface):
         foldable = isinstance(item.entry, CallEntry) or (isinstance(item.entry, NoteEntry) and item.entry.body)
         if foldable and position.row == item.gap:
             self.action_fold()
-
-    def _paint_growth_soon(self) -> None:
-        if self._growth_timer is not None:
-            return
-        rest = self._last_paint + max(LIVE_INTERVAL, LIVE_SHARE * self._last_cost) - time.monotonic()
-        if rest <= 0:
-            self._paint_growth()
-        else:
-            self._growth_timer = self.set_timer(rest, self._paint_growth)
-
-    def _paint_growth(self) -> None:
-        self._growth_timer = None
-        started = time.monotonic()
-        self._take_growth()
-        self.update_layout()
-        self._last_paint = time.monotonic()
-        self._last_cost = self._last_paint - started
-
-    def _take_growth(self) -> None:
-        merged: dict[str, tuple[list[str], list[str]]] = {}
-        for change in self._growth:
-            text, reasoning = merged.setdefault(change.id, ([], []))
-            text.append(change.text)
-            reasoning.append(change.reasoning)
-        self._growth.clear()
-        for entry_id, (text, reasoning) in merged.items():
-            self.document.grow(AnswerGrew(entry_id, "".join(text), "".join(reasoning)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -217,6 +218,19 @@ async def test_a_cancelled_call_ends_its_hook(tmp_path: Path) -> None:
     with pytest.raises(OperationCancelled):
         await running
     await ended(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_call_cancelled_while_its_hook_starts_ends_it_too(tmp_path: Path) -> None:
+    controller, pid = AbortController(), tmp_path / "pid"
+    running = asyncio.ensure_future(run_hook(pre("echo $$ > pid; sleep 60"), {}, tmp_path, controller.signal))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    while not pid.exists() or not pid.read_text().strip():
+        time.sleep(0.01)  # noqa: ASYNC251  # the loop stands still: it does not know yet that the hook was started
+    controller.abort()
+    with pytest.raises(OperationCancelled):
+        await running
+    await ended(int(pid.read_text()))
 
 
 def test_a_faulty_entry_voids_nothing_else_and_guards_all_the_same() -> None:

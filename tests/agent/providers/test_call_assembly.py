@@ -161,7 +161,7 @@ def test_a_call_without_a_name_is_a_fault():
 def read_reply(*pieces: str, tools: bool = True) -> tuple[str, str, list[ToolCall]]:
     reader = ReplyReader(asking() if tools else asking(tools=()))
     events = [event for piece in pieces for event in reader.text(piece)]
-    events += reader.finish(FinishReason.STOP, "stop")
+    events += reader.finish(FinishReason.STOP)
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     thought = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     return text, thought, [event.call for event in events if isinstance(event, ToolCallReady)]
@@ -230,7 +230,7 @@ def test_what_is_no_call_is_shown_as_it_was_written(text: str):
 def test_a_proper_call_leaves_what_is_written_beside_it_as_text():
     reader = ReplyReader(asking())
     events = list(reader.text(LS)) + list(reader.call_fragment(CallFragment(0, "a", "grep", "{}")))
-    events += reader.finish(FinishReason.TOOL_CALLS, None)
+    events += reader.finish(FinishReason.TOOL_CALLS)
     assert [event.call.name for event in events if isinstance(event, ToolCallReady)] == ["grep"]
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == LS
 
@@ -238,7 +238,7 @@ def test_a_proper_call_leaves_what_is_written_beside_it_as_text():
 def test_a_written_call_that_the_limit_cut_off_is_text():
     reader = ReplyReader(asking())
     written = "<function=shell>\n<parameter=command>\nrm -r build\n</parameter>\n<parameter=cwd>"
-    events = [*reader.text(written), *reader.finish(FinishReason.LENGTH, "length")]
+    events = [*reader.text(written), *reader.finish(FinishReason.LENGTH)]
     assert not any(isinstance(event, ToolCallReady) for event in events)
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == written
 
@@ -304,7 +304,7 @@ def test_a_call_knows_how_much_of_the_answer_came_before_it() -> None:
     events += reader.call_fragment(CallFragment(0, "a", "ls", "{}"))
     events += reader.text("Then I read. ")
     events += reader.call_fragment(CallFragment(1, "b", "ls", "{}"))
-    events += reader.finish(FinishReason.TOOL_CALLS, None)
+    events += reader.finish(FinishReason.TOOL_CALLS)
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     calls = [event.call for event in events if isinstance(event, ToolCallReady)]
     assert [text[: call.text_before] for call in calls] == ["First I look. ", "First I look. Then I read. "]

@@ -217,7 +217,7 @@ def read_chunks(name: str, chunks: list[bytes]) -> Collected:
     return got
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.sampled_from(sorted(STREAMS)), st.lists(st.floats(0, 1), max_size=12))
 def test_any_chunking_of_a_recorded_reply_gives_the_same_events(name: str, places: list[float]):
     body = wire_fixture(name).body

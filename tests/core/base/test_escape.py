@@ -15,7 +15,7 @@ from tests.core.tools.file_calls import names
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.text())
 def test_one_line_form_holds_nothing_that_acts_or_hides_and_is_stable(text: str) -> None:
     shown = visible(text)
@@ -23,7 +23,7 @@ def test_one_line_form_holds_nothing_that_acts_or_hides_and_is_stable(text: str)
     assert visible(shown) == shown
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.text())
 def test_block_form_keeps_line_ends_and_tabs_alone(text: str) -> None:
     shown = visible_block(text)
@@ -63,7 +63,7 @@ def test_blanks_can_be_told_apart() -> None:
     assert visible_blanks("\ta b ") == "→a·b·"
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(names)
 def test_every_name_comes_back_from_its_quoted_form(name: str) -> None:
     quoted = quote_name(name)

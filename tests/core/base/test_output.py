@@ -27,7 +27,7 @@ LIMITS = st.one_of(st.none(), st.integers(0, 60))
 
 class TestTruncate:
     @given(TEXTS, LIMITS, LIMITS)
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     def test_property_43_keeps_the_beginning_and_says_how_much_is_missing(
         self, text: str, max_chars: int | None, max_lines: int | None
     ) -> None:
@@ -112,7 +112,7 @@ class TestExcerpt:
         assert (result.content, result.truncated) == (text, False)
 
     @given(TEXTS, LIMITS, LIMITS)
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     def test_shows_no_more_than_allowed_and_only_what_was_there(
         self, text: str, max_chars: int | None, max_lines: int | None
     ) -> None:
@@ -135,7 +135,7 @@ class TestExcerpt:
         assert is_boundary(text, len(text) - len(tail) - text.endswith("\n"))
 
     @given(TEXTS.filter(lambda text: "\U0001f1e9" not in text), st.integers(0, 40), LIMITS, st.data())
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     @example("a" * 200 + "\n" + "b" * 300 + "\n" + "c" * 10 + "\n", 20, 2, None)
     def test_a_stream_gives_the_same_excerpt_as_the_whole(
         self, text: str, max_chars: int, max_lines: int | None, data: st.DataObject | None
@@ -156,7 +156,7 @@ class TestExcerpt:
         LIMITS,
         st.data(),
     )
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @example([b"a" * 90 + b"\n", b"line\n" * 40, "é".encode(), b"\n" * 60, b"\xc3", b"end " * 50], 20, 4, None)
     def test_any_bytes_give_the_excerpt_of_their_text(
         self, parts: list[bytes], max_chars: int, max_lines: int | None, data: st.DataObject | None

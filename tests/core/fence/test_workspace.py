@@ -43,7 +43,7 @@ def way_of_opening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     return request.param
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(parts=st.lists(names, min_size=1, max_size=4))
 def test_every_name_a_file_can_have_is_accepted_and_its_shown_form_leads_to_the_same_place(parts: list[str]) -> None:
     with new_room() as room:
@@ -58,7 +58,7 @@ def test_every_name_a_file_can_have_is_accepted_and_its_shown_form_leads_to_the_
         assert os.read(room.workspace.open_for_reading(again), 9) == b"here"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(path=st.text(st.characters(exclude_characters="\0"), max_size=60), ups=st.integers(0, 6))
 def test_no_text_leads_out_of_the_workspace(path: str, ups: int) -> None:
     with new_room() as room:
@@ -70,7 +70,7 @@ def test_no_text_leads_out_of_the_workspace(path: str, ups: int) -> None:
             assert location.real == room.folder or room.folder in location.real.parents
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(steps=st.lists(st.one_of(st.sampled_from(["..", ".", "", "l", "d", "deep"]), names), max_size=8))
 def test_a_path_means_what_the_kernel_makes_of_it(steps: list[str]) -> None:
     with new_room() as room:
@@ -561,7 +561,7 @@ def decided(room: Room, path: str) -> str | None:
     return found.decision if found is not None else None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(parts=st.lists(names, min_size=1, max_size=4), folder=st.lists(names, min_size=0, max_size=3))
 def test_lying_in_a_folder_is_told_by_components(parts: list[str], folder: list[str]) -> None:
     """By text, and as pathlib tells it."""

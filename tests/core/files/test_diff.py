@@ -46,7 +46,7 @@ def apply(old: str, diff: FileDiff) -> str:
     return "".join(done + lines[place:])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lined, lined)
 def test_the_hunks_turn_the_old_text_into_the_new_one(old: str, new: str) -> None:
     old, new = old.replace("\r", ""), new.replace("\r", "")
@@ -56,7 +56,7 @@ def test_the_hunks_turn_the_old_text_into_the_new_one(old: str, new: str) -> Non
     assert (not diff.hunks) == (old == new)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lined, st.integers(0, 30), texts)
 def test_hunk_headers_count_and_number_their_lines(old: str, at: int, put: str) -> None:
     old = old.replace("\r", "")
@@ -71,7 +71,7 @@ def test_hunk_headers_count_and_number_their_lines(old: str, at: int, put: str) 
             assert split_lines(old)[hunk.old_start - 1].rstrip("\n") == first[1:]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(before=lined, target=texts, replacement=texts, after=lined)
 def test_the_diff_of_a_replacement_is_that_of_the_texts(before: str, target: str, replacement: str, after: str) -> None:
     old, new = before + target + after, before + replacement + after
@@ -88,7 +88,7 @@ def test_the_diff_of_a_replacement_is_that_of_the_texts(before: str, target: str
             assert split_lines(old)[hunk.old_start - 1].rstrip("\r\n") == first[1:].rstrip("\r")
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.text(), st.text(), st.text())
 def test_common_ends_are_as_long_as_a_count_by_hand_says(start: str, one: str, other: str) -> None:
     left, right = start + one, start + other

@@ -30,7 +30,7 @@ KOREAN = "안녕하세요 이것은 한국어 텍스트입니다"
 WESTERN = "Grüße aus Köln, naïve café, “smart” quotes – dash"
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.binary(max_size=300))
 def test_any_bytes_that_count_as_text_come_back_unchanged(raw: bytes) -> None:
     try:
@@ -40,7 +40,7 @@ def test_any_bytes_that_count_as_text_come_back_unchanged(raw: bytes) -> None:
     assert decoded.encoding.encode(decoded.text, "f") == raw
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(texts)
 def test_any_text_in_utf_8_is_text_and_is_utf_8(text: str) -> None:
     decoded = decode(text.encode(), "f", "")
@@ -49,7 +49,7 @@ def test_any_text_in_utf_8_is_text_and_is_utf_8(text: str) -> None:
     assert decoded.bom == text.startswith("\ufeff")
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(texts, st.sampled_from(["utf-16", "utf-32"]))
 def test_wide_encodings_are_known_by_their_mark(text: str, codec: str) -> None:
     raw = text.encode(codec)
@@ -121,7 +121,7 @@ def test_text_that_merely_begins_like_a_binary_format_is_text() -> None:
         assert decode(text.encode(), "f", "").text == text
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(texts, st.integers(0, 300))
 def test_a_beginning_that_ends_within_a_character_is_still_utf_8(text: str, cut: int) -> None:
     assert recognise(text.encode()[:cut], complete=False).codec == "utf-8"

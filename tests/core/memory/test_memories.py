@@ -109,7 +109,7 @@ def test_property_52_listing_shows_exactly_the_stored_keys(store: Store, entries
 # -- replacing what is still there
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(st.none() | st.text(max_size=2), st.none() | st.text(max_size=2), st.none() | st.text(max_size=2))
 def test_only_what_was_expected_is_replaced(
     store: Store, stored: str | None, expected: str | None, value: str | None

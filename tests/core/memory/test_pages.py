@@ -63,7 +63,7 @@ def test_letters_of_either_case_find_and_nothing_is_a_pattern(memory: Memory, wo
     assert [entry.key for entry in memory.page(words).entries] == ["build"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kept=st.dictionaries(st.text(max_size=12), st.text(max_size=30), max_size=6), words=st.text(min_size=1, max_size=3)
 )

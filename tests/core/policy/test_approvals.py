@@ -174,7 +174,7 @@ PROGRAMS = st.sampled_from(["npm", "make", "git", "docker", "cargo", "mytool", "
 @given(
     st.lists(st.tuples(PROGRAMS, st.lists(WORDS, max_size=3)), min_size=1, max_size=2), st.sampled_from(RememberScope)
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_saved_rule_allows_the_call_it_was_saved_from(
     tmp_path_factory: pytest.TempPathFactory, commands: list[tuple[str, list[str]]], scope: RememberScope
 ) -> None:

@@ -161,7 +161,7 @@ def sources_for(names: list[str], restrictions: list[tuple[Decision, str]], on_m
     st.lists(RESTRICTION, max_size=2),
     st.sampled_from([Decision.ASK, Decision.DENY]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_line_gets_the_strictest_answer_of_its_parts(
     commands: list[str], join: str, names: list[str], restrictions: list[tuple[Decision, str]], on_miss: Decision
 ) -> None:
@@ -179,7 +179,7 @@ def test_a_line_gets_the_strictest_answer_of_its_parts(
     st.sampled_from(list(ExecMode)),
 )
 @example("ls", "-", " && ", ["ls", "-"], [], ExecMode.ALLOWLIST)  # `bash -c -` takes the line for an option
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_adding_a_part_or_a_restriction_never_loosens(
     one: str, other: str, join: str, names: list[str], restrictions: list[tuple[Decision, str]], mode: ExecMode
 ) -> None:

@@ -99,7 +99,7 @@ def test_the_parts_are_named_as_they_were_understood() -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_line_can_be_looked_at_and_what_is_said_can_be_shown(
     tmp_path_factory: pytest.TempPathFactory, command: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_the_last_command_of_a_line_is_recognised(line: str, word: str | None) -
 
 
 @given(st.text(max_size=80))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_recognising_the_last_command_ends_on_any_text(line: str) -> None:
     word = last_program(line)
     assert word is None or word

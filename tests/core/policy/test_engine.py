@@ -69,7 +69,7 @@ def said_by_000(config: PolicyConfig, tool: str, params: dict[str, JsonValue]) -
 
 
 @given(CONFIGS, NAMES, PARAMS)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_evaluate_is_the_seeds_function(config: PolicyConfig, tool: str, params: dict[str, JsonValue]) -> None:
     """Properties 33, 34 and 35."""
     assert PolicyEngine(config).evaluate(tool, params) is said_by_000(config, tool, params)
@@ -107,7 +107,7 @@ def test_every_tool_has_a_risk(config: PolicyConfig, tool: str) -> None:
 
 
 @given(CONFIGS, NAMES, PARAMS)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_only_rules_that_hold_say_the_risk_of_a_call(
     config: PolicyConfig, tool: str, params: dict[str, JsonValue]
 ) -> None:
@@ -206,7 +206,7 @@ def engine_of(*rules: PolicyRule, default: Decision = Decision.ASK, tools: ToolP
     mode=st.sampled_from(list(Mode)),
     name=st.sampled_from(sorted(set(TOOLS) - {"shell"})),
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_adding_a_layer_never_loosens(
     rule: Decision | None, default: Decision, floor: Decision | None, denied: bool, mode: Mode, name: str
 ) -> None:

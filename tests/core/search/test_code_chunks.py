@@ -57,7 +57,7 @@ def test_long_texts_are_cut_into_windows_that_share_lines() -> None:
 @given(
     st.sampled_from(sorted(SOURCES)), st.text(max_size=200) | st.sampled_from([text for text, _ in SOURCES.values()])
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_line_with_text_is_in_a_chunk_of_any_text(suffix: str, text: str) -> None:
     data = text.encode("utf-8", "replace")
     covered = {number for chunk in chunks_of(suffix, data) for number in range(chunk.start, chunk.end + 1)}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ollm_tui.core.fence.dir_handle import DirHandle
+from ollm_tui.core.search import code_index
 from ollm_tui.core.search.code_index import CodeIndex, IndexSource
 from ollm_tui.core.search.file_states import FileStates
 from ollm_tui.core.search.listing import Listing, ListingOptions
@@ -71,6 +76,18 @@ def test_a_second_look_finds_what_changed_and_only_that(
     assert states.look(listing(root)) == {}
 
 
+def write_mapped(path: Path) -> None:
+    """Write as programs do that map a file: no call of theirs names it once it is open."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[:5] = b"straw"
+        mapped.flush()
+
+
+def write_elsewhere(path: Path) -> None:
+    code = "import sys; open(sys.argv[1], 'r+').write('straw')"
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+
+
 def found(index: CodeIndex, root: Path, word: str) -> list[str]:
     return [os.fsdecode(match.path) for match in index.search(IndexSource(listing(root)), word, 30).places]
 
@@ -83,6 +100,36 @@ def test_each_change_right_after_a_search_is_found_by_the_next(root: Path, tmp_p
         rewrite(path, f"{words[number % 2]:<6} = 1\n")  # of one size, and often within one tick of the clock
         assert found(index, root, words[number % 2]) == ["few/a.py"]
         assert found(index, root, words[(number + 1) % 2]) == []
+
+
+@pytest.mark.parametrize("change", [lambda path: rewrite(path, "straw\n"), write_mapped, write_elsewhere])
+def test_an_edit_in_place_is_found_though_its_directory_stays_as_it_was(
+    root: Path, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    index = CodeIndex(tmp_path / "index", root)
+    assert len(found(index, root, "hay")) == 21
+    before = os.stat(root / "many")
+    change(root / "many/7.py")
+    assert found(index, root, "straw") == ["many/7.py"]
+    after = os.stat(root / "many")
+    assert (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
+
+
+def test_a_file_of_which_a_part_could_not_be_written_is_indexed_by_the_next_search(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = CodeIndex(tmp_path / "index", root)
+    assert len(found(index, root, "hay")) == 21
+    rewrite(root / "few/a.py", "straw = 1\n")
+
+    def half(db: sqlite3.Connection, path: bytes, state: str, data: bytes) -> None:
+        db.execute("INSERT INTO files(path, state, test) VALUES(?, ?, 0)", (path, state))
+        db.execute("INSERT INTO nowhere VALUES(1)")  # fails as a full disk does
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="nowhere"):
+        patch.setattr(code_index, "add_file", half)
+        found(index, root, "straw")
+    assert found(index, root, "straw") == ["few/a.py"] and len(found(index, root, "hay")) == 20
 
 
 def test_an_index_that_is_gone_or_that_another_process_changed_is_not_taken_for_the_one_it_was(

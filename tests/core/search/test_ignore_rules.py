@@ -341,7 +341,7 @@ def test_property_24_random_trees_and_rules_are_listed_as_git_lists_them(
 
 
 @given(st.text(max_size=80), st.text(min_size=1, max_size=12).filter(lambda name: "/" not in name and "\0" not in name))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_no_text_of_a_rule_file_is_an_error(text: str, name: str) -> None:
     rules = parse(text.encode("utf-8", "surrogatepass"))
     chain = IgnoreChain().with_stronger(IgnoreFile(b"/r/", rules))

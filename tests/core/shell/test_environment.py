@@ -191,7 +191,7 @@ VARIABLE = st.text(st.characters(exclude_categories=("Cs",), exclude_characters=
 VALUE = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     variables=st.dictionaries(
         VARIABLE

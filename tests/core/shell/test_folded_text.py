@@ -83,7 +83,7 @@ PIECE = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(PIECE, max_size=25).map("".join))
 def test_any_mixture_of_progress_sequences_reads_as_pyte_shows_it(text: str) -> None:
     assume(len(text) < 130)
@@ -94,13 +94,13 @@ def test_any_mixture_of_progress_sequences_reads_as_pyte_shows_it(text: str) -> 
     assert _trimmed("".join(pieces).split("\n")) == on_screen(text.encode(), columns=140, lines=60)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("\n\t")))
 def test_plain_text_comes_through_unchanged(text: str) -> None:
     assert fold(text.replace("\n", "\r\n").encode()) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=400), st.integers(1, 50))
 def test_no_bytes_break_it_and_no_control_character_gets_through(data: bytes, size: int) -> None:
     text = in_pieces(data, size)
@@ -108,7 +108,7 @@ def test_no_bytes_break_it_and_no_control_character_gets_through(data: bytes, si
     assert "\x7f" not in text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(PIECE | st.just("\r\n"), max_size=40), st.integers(1, 9))
 def test_what_is_told_piece_by_piece_is_the_whole_for_output_that_is_only_appended(
     pieces: list[str], every: int

@@ -137,7 +137,7 @@ def test_processor_time_is_read_from_ps_where_there_is_no_proc() -> None:
     assert own.cpu / process_tree.TICKS == pytest.approx(time.process_time(), abs=1.1)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(days=st.integers(0, 99), seconds=st.integers(0, 86_399), hundredths=st.integers(0, 99), fraction=st.booleans())
 def test_processor_time_is_understood_in_every_form_ps_has(
     days: int, seconds: int, hundredths: int, fraction: bool
@@ -149,7 +149,7 @@ def test_processor_time_is_understood_in_every_form_ps_has(
     assert process_tree.parse_ps_time(written) == pytest.approx(expected)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.text())
 def test_nothing_that_lsof_could_print_is_taken_for_more_than_addresses(told: str) -> None:
     for addresses in process_usage.parse_lsof("p1\nPUDP\n" + told.replace("p", "n")).values():

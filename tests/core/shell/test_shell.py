@@ -38,7 +38,7 @@ def a_bench(folder: Path, number: int) -> Bench:
     return bench_in(root, CommandHub(folder / "logs", grace=0.5))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=READABLE, code=st.integers(0, 255))
 def test_property_25_output_and_exit_code_of_any_command_are_returned(
     tmp_path_factory: pytest.TempPathFactory, text: str, code: int

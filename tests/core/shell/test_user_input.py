@@ -163,7 +163,7 @@ async def test_what_is_over_can_not_be_taken_over(bench: Bench) -> None:
 # Lines of keys
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.text(), st.lists(st.integers(min_value=0), max_size=8))
 def test_lines_are_the_same_however_the_keys_arrive(text: str, cuts: list[int]) -> None:
     data = text.replace("\x1b", "").encode("utf-8", "replace")

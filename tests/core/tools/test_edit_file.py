@@ -55,7 +55,7 @@ def lf(text: str) -> str:
     return text.replace("\r", "")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(before=texts, target=some, replacement=texts, after=texts)
 def test_property_13_a_target_that_occurs_once_is_replaced(
     before: str, target: str, replacement: str, after: str
@@ -70,7 +70,7 @@ def test_property_13_a_target_that_occurs_once_is_replaced(
         assert data.match is MatchKind.EXACT
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(content=texts, target=some, replacement=texts)
 def test_property_14_a_target_that_does_not_occur_is_not_found(content: str, target: str, replacement: str) -> None:
     assume(target != replacement and lf(target) not in lf(content))
@@ -83,7 +83,7 @@ def test_property_14_a_target_that_does_not_occur_is_not_found(content: str, tar
         assert room.read("f") == content.encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(parts=st.lists(texts, min_size=3, max_size=6), target=some, replacement=texts)
 def test_property_15_a_target_that_occurs_more_than_once_is_ambiguous(
     parts: list[str], target: str, replacement: str
@@ -102,7 +102,7 @@ def test_property_15_a_target_that_occurs_more_than_once_is_ambiguous(
         assert room.read("f") == content.encode()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     before=st.binary(max_size=60),
     target=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=8, max_size=20),

@@ -108,7 +108,7 @@ ODD = set("[]{}\\!^-,")
 
 
 @given(TREES, st.lists(PATTERNS, min_size=1, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_16_finds_all_files_that_match_and_no_others(tree: set[tuple[str, ...]], patterns: list[str]) -> None:
     """Property 16."""
     tree = {parts for parts in tree if not ODD & set("".join(parts))}
@@ -142,7 +142,7 @@ HIDDEN = st.builds(lambda name, hide: "." + name if hide else name, NAMES, st.bo
 
 
 @given(st.sets(st.lists(HIDDEN, min_size=1, max_size=3).map(tuple), min_size=1, max_size=10))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_18_hidden_paths_are_found_only_when_asked_for(tree: set[tuple[str, ...]]) -> None:
     """Property 18: a dotted folder hides all that lies in it."""
     tree = {parts for parts in tree if not ({".git", ".ollm", ".gitignore"} & set(parts)) and ".." not in parts}
@@ -259,7 +259,7 @@ async def test_refuses_what_cannot_be_searched(
 
 
 @given(st.text(min_size=1, max_size=30), st.text(st.characters(codec="utf-8", blacklist_characters="\0"), min_size=1))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_any_text_is_a_pattern_or_says_why_not(pattern: str, path: str) -> None:
     try:
         compiled = GlobPattern(pattern)

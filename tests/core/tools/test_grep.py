@@ -74,7 +74,7 @@ FILES = st.dictionaries(
 
 
 @given(FILES, st.lists(LINES.filter(bool), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_19_gives_every_line_that_contains_the_text(files: dict[str, str], needles: list[str]) -> None:
     """Property 19, and Property 20 with case counting, on any text."""
     with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def test_property_19_gives_every_line_that_contains_the_text(files: dict[str, st
 
 
 @given(FILES, st.text("abAB", min_size=1, max_size=3))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_20_case_counts_only_when_asked_for(files: dict[str, str], needle: str) -> None:
     """Property 20."""
     with tempfile.TemporaryDirectory() as folder:
@@ -373,7 +373,7 @@ PIECES = (
 """Characters of any length, cut within."""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode) | st.lists(PIECES, max_size=4).map(b"".join))
 def test_what_is_no_utf_8_is_told_from_what_is(content: bytes) -> None:
     program = find_ripgrep(())

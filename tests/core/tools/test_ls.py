@@ -38,7 +38,7 @@ def made(root: Path, tree: set[tuple[str, ...]]) -> None:
 
 
 @given(TREES, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_22_lists_every_entry_that_is_not_hidden(tree: set[tuple[str, ...]], hidden: bool) -> None:
     """Property 22: all of them with includeHidden."""
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def test_property_22_lists_every_entry_that_is_not_hidden(tree: set[tuple[str, .
 
 
 @given(TREES, st.one_of(st.none(), st.integers(0, 4)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_23_descends_as_far_as_asked_and_no_further(tree: set[tuple[str, ...]], depth: int | None) -> None:
     """Property 23: three levels when nothing is said."""
     limit = 3 if depth is None else depth

@@ -45,7 +45,7 @@ def data_of(result: ToolResult) -> ReadFileData:
 
 
 @given(st.lists(CONTENTS, min_size=1, max_size=4))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_6_what_was_written_is_read_back(contents: list[str]) -> None:
     """Property 6: any text without NUL, byte for byte, through `data.content`."""
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +66,7 @@ def test_property_6_what_was_written_is_read_back(contents: list[str]) -> None:
 
 
 @given(CONTENTS.filter(lambda text: "\r" not in text), st.integers(-15, 15), st.integers(1, 15), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_7_a_range_gives_exactly_its_lines(content: str, start: int, end: int, to_the_end: bool) -> None:
     """Property 7: in `data.content` with their line ends, and the same for the model."""
     lines = content.split("\n")
@@ -98,7 +98,7 @@ def test_property_7_a_range_gives_exactly_its_lines(content: str, start: int, en
 
 
 @given(st.text(min_size=1, max_size=30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_8_a_path_with_nothing_there_fails_by_name(name: str) -> None:
     """Property 8: FileNotFoundError with the path; other texts are no paths inside the fence at all."""
     with tempfile.TemporaryDirectory() as folder:
@@ -264,7 +264,7 @@ async def test_a_whole_file_over_the_limit_names_both_sizes_and_a_range_is_read(
     st.integers(1, 32),
     st.integers(0, 5),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_7_ranges_of_files_over_the_limit_are_the_same(
     lines: list[str], codec: str, ended: bool, start: int, more: int
 ) -> None:

@@ -22,7 +22,7 @@ CONTENTS = st.text(st.characters(codec="utf-8", blacklist_characters="\0\r\ufeff
 
 
 @given(st.dictionaries(NAMES, CONTENTS, min_size=1, max_size=6), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_property_9_each_path_heads_its_content_in_request_order(files: dict[str, str], data: st.DataObject) -> None:
     """Property 9."""
     order = data.draw(st.permutations(sorted(files)))

@@ -174,7 +174,7 @@ def test_an_alias_translates_its_arguments() -> None:
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_nothing_runs_on_similarity(name: str) -> None:
     registry = ToolRegistry()
     registry.register(tool("read_file"))
@@ -283,7 +283,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_arguments_that_do_not_fit_are_a_validation_error(arguments: object) -> None:
     """Property 44: whatever comes, mended or not, it is an invocation or InvalidArguments."""
     mended = repair(tool(), arguments)  # type: ignore[arg-type]  # any JSON
@@ -369,7 +369,7 @@ def invocation_of(call: tuple[str, JsonObject]) -> ToolInvocation[Any]:
     return each.create_invocation(call[1], ToolContext(bus=MessageBus(), workspace=Workspace(".")))
 
 
-SOUND = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOUND = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(sound_calls())

@@ -14,9 +14,10 @@ from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.search import code_index
+from ollm_tui.core.search import code_index, code_tables
 from ollm_tui.core.search.code_chunks import is_test
-from ollm_tui.core.search.code_index import CodeIndex, terms_of
+from ollm_tui.core.search.code_index import CodeIndex
+from ollm_tui.core.search.code_ranking import terms_of
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.search_code import SEARCH_CODE, SearchCodeData
 from tests.bench.bench_code_search import QUESTIONS, SOURCES, by_grep, by_index, mean_reciprocal_rank, ranks, source_of
@@ -86,6 +87,18 @@ def test_ignored_and_secret_files_data_and_links_are_left_out(root: Path) -> Non
     assert places(search(root, "apple")) == ["a.txt:1"]
 
 
+def test_a_file_is_found_by_its_name_before_those_in_a_directory_of_that_name(root: Path) -> None:
+    others = {
+        f"ripe/apple/{name}.py": f"def {name}():\n    return 1\n\n\n{name}()\n" for name in ("fig", "pear", "plum")
+    }
+    write(root, {"fruit/ripeApple.py": "def take():\n    return 2\n", **others})
+    assert places(search(root, "ripe apple"))[0].startswith("fruit/ripeApple.py:1")
+    assert set(places(search(root, "ripe"))) == {
+        "fruit/ripeApple.py:1 take",
+        *(f"{path}:1 {path[11:-3]}" for path in others),
+    }
+
+
 def test_paths_narrow_the_search(root: Path) -> None:
     write(
         root, {"one/a.py": "apple = 1\n", "two/a.py": "apple = 1\n", "two/b.py": "apple = 1\n", "twofold.py": "apple\n"}
@@ -141,7 +154,7 @@ def test_a_build_that_is_stopped_goes_on_where_it_was(
 
 
 def test_what_is_gone_is_cleared_away_in_the_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code_index, "MOST_STALE", 5)
+    monkeypatch.setattr(code_tables, "MOST_STALE", 5)
     for number in range(20):
         write(root, {"a.py": f"def apple{number}(): pass\n"})
         assert places(search(root, f"apple{number}")) == [f"a.py:1 apple{number}"]

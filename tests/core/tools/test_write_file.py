@@ -50,7 +50,7 @@ def write(room: Room, path: str, content: str, **more: object) -> WriteFileData:
     return data
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(name=names, content=texts)
 def test_a_new_file_holds_exactly_the_content(name: str, content: str) -> None:
     with new_room() as room:
@@ -71,7 +71,7 @@ def test_property_10_without_overwrite_an_existing_file_is_an_error(old: bytes, 
         assert room.read("f") == old
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     old=st.one_of(st.binary(max_size=100), texts.map(lambda t: t.encode("utf-16")), texts.map(str.encode)),
     content=texts,

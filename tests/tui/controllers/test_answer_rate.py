@@ -6,7 +6,7 @@ import pytest
 
 from ollm_tui.agent.events import AssistantMessageEvent, Event, ReasoningDeltaEvent, TextDeltaEvent, UsageEvent
 from ollm_tui.testing import FakeClock
-from ollm_tui.tui.controllers.answer_rate import AnswerRate
+from ollm_tui.tui.controllers.status_controller import AnswerRate
 
 USED = UsageEvent(completion_tokens=120)
 

@@ -28,7 +28,7 @@ from ollm_tui.tui.controllers.stored_entries import StoredEntriesController, fir
 from ollm_tui.tui.entry_texts import is_stored, source_of, text_size, without_text
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import FindEntry, ReadEntries
-from ollm_tui.tui.values import CallEntry, EntriesChanged, Entry, NoteEntry
+from ollm_tui.tui.values import AnswerEntry, CallEntry, EntriesChanged, Entry, NoteEntry
 from ollm_tui.tui.widgets.tool_call_view import state_word
 from tests.tui.pilot import SHORT_DIFF, stage, wait_until
 
@@ -214,3 +214,9 @@ def test_the_line_of_running_tests_says_how_far_they_are(session: Session) -> No
     ended = LoggedResult(ok=True, llm_content="40 passed", return_display="40 passed")
     session.stream.publish(ToolResultEvent(call_id="t", result=ended))
     assert [entry.result for entry in session.entries.values() if isinstance(entry, CallEntry)] == ["", ""]
+
+
+def test_answers_of_an_earlier_run_name_the_model_that_gave_them() -> None:
+    said = [AssistantMessageEvent(text="Hello.", model="qwen3:8b"), AssistantMessageEvent(text="Of an older log.")]
+    entries = ConversationController("llava:7b").replay(said)
+    assert [entry.model for entry in entries if isinstance(entry, AnswerEntry)] == ["qwen3:8b", "llava:7b"]

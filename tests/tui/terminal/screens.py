@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
-from ollm_tui.tui.terminal.emulator.cells import CellStyle
+from ollm_tui.tui.terminal.emulator.cells import CellStyle, ClusterTable
 from ollm_tui.tui.terminal.emulator.osc import TerminalEvent
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
@@ -53,9 +53,9 @@ def everything(made: Terminal) -> object:
     """All of a screen that a person or a program could ever notice."""
     screen = made.screen
     return (
-        [_cells(row) for row in screen.rows],
+        [_cells(row, screen.clusters) for row in screen.rows],
         [row.wrapped for row in screen.rows],
-        [_cells(line) for line in screen.history],
+        [_cells(line, screen.clusters) for line in screen.history],
         (screen.cursor.y, screen.cursor.x, screen.cursor.hidden, screen.cursor.style, screen.cursor_shape),
         sorted(screen.mode),
         screen.margins,
@@ -68,9 +68,9 @@ def everything(made: Terminal) -> object:
     )
 
 
-def _cells(line: ScreenRow | str) -> list[tuple[str, CellStyle]]:
+def _cells(line: ScreenRow | str, clusters: ClusterTable) -> list[tuple[str, CellStyle]]:
     row = ScreenRow(line) if isinstance(line, str) else line
-    cells = [(unit, row.style_at(x)) for x, unit in enumerate(row.text)]
+    cells = [(clusters.expand(unit), row.style_at(x)) for x, unit in enumerate(row.text)]
     while cells and cells[-1] == (" ", CellStyle()):
         cells.pop()
     return cells

@@ -51,7 +51,7 @@ def _pyte(data: str) -> pyte.Screen:
     return screen
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(output)
 def test_text_cursor_and_tab_stops_agree_with_pyte(data: str) -> None:
     stock = _pyte(data)
@@ -61,7 +61,7 @@ def test_text_cursor_and_tab_stops_agree_with_pyte(data: str) -> None:
     assert made.screen.tabstops == stock.tabstops
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(printable, colours, st.just("\r\n")), max_size=20).map("".join))
 def test_attributes_of_written_text_agree_with_pyte(data: str) -> None:
     stock = _pyte(data)

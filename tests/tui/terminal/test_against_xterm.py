@@ -115,7 +115,7 @@ full_screen = st.builds("\x1b[2;2H\x1b[r\x1b[?1049h{}\x1b[r\x1b[?1049l".format, 
 output = st.lists(st.one_of(some, full_screen), max_size=3).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(output)
 def test_random_output(xterm: Xterm, data: str) -> None:
     made = terminal(COLUMNS, LINES, data)

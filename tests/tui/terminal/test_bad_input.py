@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -77,6 +78,32 @@ def test_five_megabytes_without_an_end_are_not_kept(start: bytes) -> None:
     kept, needed = kept_and_needed(data)
     assert kept < 200_000
     assert needed < 2_000_000
+
+
+WHOLE_SCREEN = {
+    "selective erasing of what is protected": ('\x1b[1"q' + "x" * 4_800, "\x1b[?2J"),
+    "selective erasing of a rectangle of it": ('\x1b[1"q' + "x" * 4_800, "\x1b[${"),
+    "attributes of a rectangle": ("\x1b[41m\x1b[2J\x1b[2*x", "\x1b[1;1;40;120;1$r"),
+    "attributes turned over": ("\x1b[41m\x1b[2J\x1b[2*x", "\x1b[1;1;40;120;1$t"),
+    "reverse wrapping between margins": ("\x1b[?69h\x1b[?45h\x1b[1;2s", "\x1b[9999D"),
+}
+
+
+def seconds_for(before: str, flood: str) -> float:
+    """CPU seconds for 16 KB of a sequence."""
+    engine = TerminalEngine(120, 40)
+    engine.feed(before.encode())
+    data = (flood * (16_384 // len(flood))).encode()
+    started = time.process_time()
+    engine.feed(data)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("about", WHOLE_SCREEN)
+def test_what_looks_at_every_cell_costs_little_more_than_erasing_them(about: str) -> None:
+    erasing = min(seconds_for("", "\x1b[2J") for _ in range(3))
+    looking = min(seconds_for(*WHOLE_SCREEN[about]) for _ in range(3))
+    assert looking < 12 * erasing
 
 
 def test_random_bytes_keep_no_more_than_their_lines() -> None:

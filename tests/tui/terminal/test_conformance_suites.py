@@ -27,6 +27,22 @@ PUSH "\e[5n"
 RESIZE 30,100
 PUSH "\e[99;99H"
   ?cursor = 29,98
+RESET
+WANTSCREEN b
+PUSH "A"x102
+  ?lineinfo 0 =
+  ?lineinfo 1 = cont
+  ?screen_eol 1,1 = 0
+  ?screen_eol 1,2 = 1
+PUSH "\e[4mB"
+  ?screen_attrs_extent 1,1 = 1,0-2,1
+  ?screen_attrs_extent 1,2 = 1,2-2,2
+SETDEFAULTCOL rgb(1,2,3) rgb(4,5,6)
+  ?screen_cell 1,0 = {0x41} width=1 attrs={} fg=rgb(1,2,3) bg=rgb(4,5,6)
+  ?screen_row 1 = 0x41,0x41,0x42
+PUSH "\e[30H"
+RESIZE 31,100
+  ?screen_row 0 = "ABCDE"
 __END__
   ?cursor = 0,0
 """
@@ -36,7 +52,7 @@ def test_a_script_of_libvterm_is_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "1words.test").write_text(SCRIPT, encoding="utf-8")
     counts = libvterm.run(tmp_path)
     assert counts.failures == []
-    assert counts.passed == 10
+    assert counts.passed == 19
 
 
 @pytest.mark.parametrize(
@@ -48,13 +64,18 @@ def test_a_script_of_libvterm_is_read_to_its_end(tmp_path: Path) -> None:
         ("attrs={B}", "attrs={}"),
         ("rgb(224,0,0)", "rgb(0,224,0)"),
         ('output "\\e[0n"', 'output "\\e[3n"'),
+        ("lineinfo 1 = cont", "lineinfo 1 ="),
+        ("screen_eol 1,1 = 0", "screen_eol 1,1 = 1"),
+        ("1,2-2,2", "1,2-2,3"),
+        ("bg=rgb(4,5,6)", "bg=rgb(0,0,0)"),
+        ('row 0 = "ABCDE"', 'row 0 = ""'),
     ],
 )
 def test_what_libvterm_shows_otherwise_is_a_failure(tmp_path: Path, right: str, wrong: str) -> None:
     assert right in SCRIPT
     (tmp_path / "1words.test").write_text(SCRIPT.replace(right, wrong, 1), encoding="utf-8")
     counts = libvterm.run(tmp_path)
-    assert (counts.passed, len(counts.failures)) == (9, 1)
+    assert (counts.passed, len(counts.failures)) == (18, 1)
     assert counts.failures[0].startswith("1words [Words]")
 
 
@@ -66,6 +87,15 @@ def test_a_file_of_xterms_passes_when_the_whole_screen_is_xterms(tmp_path: Path)
     counts = xterm_fixtures.run(tmp_path)
     assert counts.passed == 1
     assert [failure.partition(":")[0] for failure in counts.failures] == ["t2-bad line 2"]
+
+
+def test_a_file_recorded_raw_is_shown_raw_and_a_corrected_one_has_its_correction(tmp_path: Path) -> None:
+    (tmp_path / "t0070-DECSTBM_LF.in").write_bytes(b"top" + b"\n" * 24 + b"x\n")
+    (tmp_path / "t0070-DECSTBM_LF.text").write_text("top\n" + "\n" * 23 + "   x\n", encoding="utf-8")
+    (tmp_path / "t0102-DECAWM.in").write_bytes(b"-abch\n   this")
+    (tmp_path / "t0102-DECAWM.text").write_text("-abcd\n   this\n" + "\n" * 22, encoding="utf-8")
+    counts = xterm_fixtures.run(tmp_path)
+    assert (counts.passed, counts.by_choice, counts.failures) == (2, [], [])
 
 
 def test_what_differs_by_choice_is_counted_apart() -> None:

@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from rich.color import Color
 from rich.style import Style as RichStyle
 
-from ollm_tui.tui.terminal.strips import Mark, Overlay, StripPainter, TerminalPalette
+from ollm_tui.tui.terminal.palette import TerminalPalette
+from ollm_tui.tui.terminal.strips import Mark, Overlay, StripPainter
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 from tests.tui.terminal.screens import Terminal, terminal
@@ -96,7 +97,7 @@ def test_links_are_kept_until_they_are_forgotten() -> None:
     assert first_style("\x1b]8;;file:///etc/passwd\x1b[1m\x07x").link is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=40), st.integers(1, 30), st.integers(0, 29), st.integers(0, 30), st.integers(-1, 30))
 def test_any_text_fills_its_line_exactly(text: str, columns: int, cursor: int, start: int, end: int) -> None:
     made = terminal(columns, 3, text.encode("utf-8", "replace"))

@@ -55,6 +55,23 @@ def test_a_flood_of_questions_and_bells_is_answered_in_measure() -> None:
     assert events == [osc.BellRang()] * slices
 
 
+def test_output_that_costs_much_is_parsed_in_small_slices_and_other_output_in_large_ones_again() -> None:
+    engine = TerminalEngine(300, 100)
+    sizes: list[int] = []
+    feed = engine.stream.feed
+
+    def noted(data: bytes) -> None:
+        sizes.append(len(data))
+        feed(data)
+
+    engine.stream.feed = noted
+    engine.feed("日\x1b[9999b".encode() * 2_000)
+    assert sizes[0] == FEED_SLICE > 2 * sizes[1]
+    engine.feed(b"line\r\n" * 20_000)
+    assert sizes[-2] == FEED_SLICE
+    assert engine.parse_errors == 0
+
+
 def test_several_threads_may_feed() -> None:
     engine = TerminalEngine(40, 4, scrollback_lines=5_000)
     threads = [threading.Thread(target=engine.feed, args=(f"{n}\r\n".encode() * 200,)) for n in range(4)]

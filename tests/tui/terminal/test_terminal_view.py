@@ -153,7 +153,7 @@ async def test_a_key_echo_redraws_one_line_and_rest_redraws_nothing() -> None:
         app.view.refreshed.clear()
         await pilot.pause(0.25)
         assert app.view.refreshed == []
-        assert app.view.frame_timer is None
+        assert app.view.frames.timer is None
 
 
 async def test_a_flood_is_drawn_at_most_thirty_times_a_second() -> None:

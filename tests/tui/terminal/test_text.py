@@ -165,6 +165,18 @@ def test_blank_rows_below_the_cursor_go_first() -> None:
     assert made.scrolled_back() == []
 
 
+def test_a_taller_screen_takes_lines_back_when_text_reaches_its_bottom() -> None:
+    made = terminal(10, 3, "a\r\nb\r\nc\r\n$ \r\nmenu\x1b[A")
+    assert made.lines == ["c", "$", "menu"]
+    made.screen.resize(4, 10)
+    assert made.lines == ["b", "c", "$", "menu"]
+    assert made.cursor == (2, 4)
+    assert made.scrolled_back() == ["a"]
+    made.feed("\x1b[J")
+    made.screen.resize(5, 10)
+    assert made.lines == ["b", "c", "$", "", ""]
+
+
 def test_lines_broken_by_the_width_are_broken_anew() -> None:
     made = terminal(10, 4, "abcdefghijklmno\r\n日本語日本語\r\n$ ab")
     made.screen.resize(4, 30)
@@ -201,7 +213,7 @@ lines_of_text = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lines_of_text, shapes)
 def test_no_change_of_size_loses_text_or_the_cursors_place_in_it(
     written: list[str], sizes: list[tuple[int, int]]

@@ -110,7 +110,7 @@ def test_next_and_previous_are_told_from_any_place() -> None:
     assert (matches.before(2, 0), matches.at_or_before(2, 0), matches.after(2, 0)) == (1, 2, None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cs"])), max_size=12), st.data())
 def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.DataObject) -> None:
     """Any piece of any line that is shown is found, at a position where the frame's own text has it."""

@@ -12,8 +12,7 @@ from rich.style import Style
 from ollm_tui.tui.pictures.raster import Raster
 from ollm_tui.tui.styled_text import RolePalette
 from ollm_tui.tui.values import CallEntry
-from ollm_tui.tui.widgets.block_painting import BlockPainter
-from ollm_tui.tui.widgets.picture_block import MAX_SIDE, PictureBlock, decoded
+from ollm_tui.tui.widgets.block_painting import MAX_SIDE, BlockPainter, PictureBlock, decoded
 from ollm_tui.tui.widgets.tool_call_view import call_body
 
 ROWS = [[(10 * x, 20 * y, 7 * x * y % 256) for x in range(8)] for y in range(10)]

@@ -45,13 +45,13 @@ MARKDOWN = st.lists(
 
 
 @given(MARKDOWN, st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_text_is_cut_into_the_same_blocks_however_it_arrives(text: str, data: st.DataObject) -> None:
     assert_cut_alike(text, data)
 
 
 @given(MARKDOWN, st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_lines_longer_than_a_block_are_cut_alike_however_they_arrive(text: str, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(markdown_blocks, "TAIL_CHARS", 8)
@@ -70,7 +70,7 @@ def assert_cut_alike(text: str, data: st.DataObject) -> None:
 
 
 @given(MARKDOWN)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_cutting_loses_no_line_but_fences_and_blank_ones(text: str) -> None:
     kept = "\n".join(block.text for block in split_markdown(text)).split("\n")
     wanted = [one for one in text.split("\n") if one.strip()]
@@ -117,7 +117,7 @@ def test_a_long_line_is_wrapped_without_measuring_its_rest_for_each_row(monkeypa
 
 @given(st.text(max_size=200), st.integers(1, 40), st.integers(0, 10), st.booleans())
 @example("0\u2e80", 2, 1, False)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose: bool) -> None:
     from ollm_tui.core.base.escape import visible
 
@@ -130,7 +130,7 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=7), max_size=40), st.integers(8, 40), st.integers(0, 4))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_folded_sentence_begins_no_line_with_a_blank(words: list[str], width: int, hang: int) -> None:
     rows = StyledLine((StyledSpan(" ".join(words)),), hang, prose=True).wrapped(width)
     indent = hang if hang <= width // 2 else 0
@@ -279,7 +279,7 @@ async def test_what_waits_is_one_line_with_its_number_key_and_clock() -> None:
         assert "WAIT #1 F8  0:47" in here.text
         assert "as_json" not in here.text, "its diff is a key away"
         here.clock.seconds += 2
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         await here.settle()
         assert "WAIT #1 F8  0:45" in here.text
 
@@ -305,7 +305,7 @@ async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pyte
         monkeypatch.setattr(ListRow, "at_width", drawn)
         monkeypatch.setattr(ConversationLayout, "refresh_entry", refreshed)
         here.clock.seconds += 2
-        here.app.dashboard.tick()
+        here.app.dashboard.updates.tick()
         await here.settle()
         assert "WAIT #400 F8  0:45" in here.text and "0:47" not in here.text
         assert len(set(touched)) <= 40
@@ -331,7 +331,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
             here.clock.seconds += 1
-            here.app.dashboard.tick()
+            here.app.dashboard.updates.tick()
             await here.settle()
         assert "0:42" in here.text and "as_json" in here.text
     assert laid_out == ["diff"]
@@ -344,6 +344,50 @@ async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
         await here.press("ctrl+f", *"message 42", "enter")
         assert here.app.dashboard.chat.transcript.chosen_entry == many[42]
         assert "message 42" in here.text
+
+
+async def test_hits_are_marked_counted_and_gone_through_row_by_row() -> None:
+    async with stage(notifications=True) as here:
+        chat = here.app.dashboard.chat
+        long = "\n\n".join(
+            f"paragraph {number}{' with a needle' if number % 40 == 20 else ''}" for number in range(120)
+        )
+        entries = (UserEntry("u1", "Needle?"), AnswerEntry("a1", "qwen3", text=long), UserEntry("u2", "thanks"))
+        await here.post(updates.ConversationUpdate(EntriesChanged(entries)))
+        await here.press("ctrl+f", *"needle")
+        await wait_until(here.pilot, lambda: "2 entries" in here.text)
+        await here.press("enter")
+        assert (
+            chat.transcript.has_focus and "2/2, line 3 of 3" in here.text and "paragraph 100 with a needle" in here.text
+        )
+        row = next(at for at, text in enumerate(here.text.splitlines()) if "paragraph 100" in text)
+        marked = [
+            part.text
+            for part in here.app.dashboard._compositor.render_strips()[row]
+            if part.style and part.style.reverse
+        ]
+        assert marked == ["needle"]
+        await here.press("N")
+        assert "2/2, line 2 of 3" in here.text and "paragraph 60 with" in here.text
+        await here.press("N", "N")
+        assert "1/2" in here.text and "Needle?" in here.text and chat.transcript.chosen_entry == entries[0]
+        await here.press("n")
+        assert "2/2, line 1 of 3" in here.text and "paragraph 20 with" in here.text
+        await here.press("ctrl+f", *"zzz", "enter")
+        await wait_until(here.pilot, lambda: "Nothing contains" in here.text)
+        await here.press("escape")
+        assert "needlezzz  " not in here.text and not chat.check_action("found", (1,))
+
+
+async def test_a_search_marks_wide_characters_and_takes_no_pattern() -> None:
+    async with stage() as here:
+        entries = (UserEntry("u1", "日本語 a.b 日本語"), UserEntry("u2", "axb"))
+        await here.post(updates.ConversationUpdate(EntriesChanged(entries)))
+        await here.press("ctrl+f", *"a.b", "enter")
+        await wait_until(here.pilot, lambda: "1/1" in here.text)
+        strips = here.app.dashboard._compositor.render_strips()
+        marked = [part.text for strip in strips for part in strip if part.style and part.style.reverse]
+        assert "a.b" in marked and "axb" not in marked
 
 
 def test_roles_differ_in_words_too() -> None:

@@ -6,7 +6,8 @@
     screen.display, screen.cursor, screen.dirty, screen.scrollback
 
 No input raises and no input grows memory without bound. Each screen class adds a subject to the one before:
-`scrollback`, `writing`, `cursor_editing`, `terminal_modes`, `live_screen`.
+`scrollback`, `scrolling`, `writing`, `line_blocks`, `cursor_editing`, `rectangles`, `alternate_screen`,
+`terminal_modes`, `live_screen`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,11 @@ from pyte.screens import Char, wcwidth
 STUB = "\x00"
 """Stands in the second column of a wide character."""
 
-NARROW = r" -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0400-\u0482\u2500-\u25fc\u2800-\u28ff\ue0a0-\ue0d7\ufffd"
+NARROW = (
+    r" -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f"
+    r"\u0531-\u0556\u0559-\u058a\u10d0-\u10ff\u1e00-\u1eff\u2010-\u2027\u2030-\u205e\u2074-\u208e\u20a0-\u20bf"
+    r"\u2100-\u218b\u2190-\u2193\u2196-\u2319\u2460-\u25fc\u2800-\u28ff\ue0a0-\ue0d7\uff61-\uff9f\ufffd"
+)
 """Regular expression class of characters that everybody draws one column wide (a test compares it with the tables)."""
 WIDE = (
     r"\u2e80-\u2e99\u2e9b-\u2ef3\u3000-\u3029\u3030-\u303e\u3041-\u3096\u309b-\u30ff\u3105-\u312f\u3131-\u3163"
@@ -33,6 +37,12 @@ MAX_CLUSTER = 16
 MAX_CLUSTERS = 16_384
 """Different clusters remembered; beyond it a new cluster shows its base character alone."""
 _FIRST_CLUSTER = 0x100000
+MEMO_LIMIT = 4096
+"""Entries of a memo (cells by text, styles by parameters). Beyond it the memo is emptied: nothing hostile grows it."""
+_REMEMBERED = 64
+"""Characters of a text whose cells are remembered."""
+_INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Categories of zero-width characters that draw nothing but can turn text around or hide in it: never kept."""
 
 _PRIVATE = re.compile("[\U00100000-\U0010ffff]")
 
@@ -54,18 +64,50 @@ def is_pictograph(char: str) -> bool:
     return "\u2190" <= char <= "\u2bff" or char >= "\U0001f000"
 
 
+def joins(before: str, char: str) -> bool:
+    """Whether a character extends the emoji before it instead of taking columns."""
+    return is_pictograph(char) and is_pictograph(before[0]) and (before[-1] == ZWJ or is_skin_tone(char))
+
+
+def joined(before: str, char: str) -> str:
+    """Return a cell's text with a character of no width, or as it was where that would not be kept."""
+    if len(before) >= MAX_CLUSTER or (char != ZWJ and unicodedata.category(char) in _INVISIBLE):
+        return before
+    composed = unicodedata.normalize("NFC", before + char)
+    return composed if len(composed) == 1 else before + char
+
+
 class ClusterTable:
     """Table that gives each cluster of code points one private character."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
+        self.known_cells: dict[str, str] = {}
+        """What `cells_of` returned of late."""
+
+    def cells_of(self, text: str) -> str:
+        """Return the cells of a few characters; marks at their beginning, which join nothing, are left out."""
+        cells: list[str] = []
+        cluster = end = ""
+        for char in text:
+            columns = width(char)
+            if cluster and (columns == 0 or joins(cluster, char)):
+                cluster = joined(cluster, char)
+            elif columns:
+                cells.append(self.intern(cluster) + end)
+                cluster, end = char, STUB if columns == 2 else ""
+        made = "".join(cells) + self.intern(cluster) + end
+        if len(text) <= _REMEMBERED:
+            if len(self.known_cells) >= MEMO_LIMIT:
+                self.known_cells.clear()
+            self.known_cells[text] = made
+        return made
 
     def intern(self, text: str) -> str:
-        """Return one character for `text`: its NFC, a private one, else the base."""
-        composed = unicodedata.normalize("NFC", text)
-        if len(composed) == 1:
-            return composed
+        """Return one character for the text of a cell: itself, a private one, else the base."""
+        if len(text) < 2:
+            return text
         number = self._numbers.get(text)
         if number is None:
             if len(self.texts) >= MAX_CLUSTERS:
@@ -108,9 +150,6 @@ PICTURE = 1 << 11
 """The cell shows two pixels of a picture; the bits from `PICTURE_NUMBER` on are the picture's number, if it has one."""
 PICTURE_NUMBER = 12
 
-MEMO_LIMIT = 4096
-"""Remembered `(style, parameters)` pairs; the memo is emptied beyond it, so hostile colours cannot grow it."""
-
 
 class CellStyle(NamedTuple):
     """How a cell is drawn; a tuple, as floods make one a colour."""
@@ -141,6 +180,7 @@ _FLAGS[21] = (UNDERLINE, DOUBLE_UNDERLINE)
 _FOREGROUND = {39: DEFAULT_COLOUR} | {30 + n: n for n in range(8)} | {90 + n: 8 + n for n in range(8)}
 _BACKGROUND = {code + 10: colour for code, colour in _FOREGROUND.items()}
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_BYTES = {str(number): number for number in range(256)}
 
 
 class StyleMemo(dict[tuple[CellStyle, str], CellStyle]):
@@ -162,10 +202,9 @@ def apply_sgr(style: CellStyle, parameters: str) -> CellStyle:
     """Return the style after `CSI parameters m`, with colon sub-parameters (ISO 8613-6)."""
     fg, bg, flags, link = style
     fields = parameters.split(";")
-    if len(fields) == 5 and fields[1] == "2" and fields[0] in ("38", "48"):  # the commonest form of a new colour
-        colour = _colour_from(fields[1:])
-        if colour is not None:  # `_replace` takes twice as long
-            return CellStyle(colour, bg, flags, link) if fields[0] == "38" else CellStyle(fg, colour, flags, link)
+    colour = _plain_colour(fields)
+    if colour is not None:  # `_replace` takes twice as long
+        return CellStyle(colour, bg, flags, link) if fields[0] == "38" else CellStyle(fg, colour, flags, link)
     index = 0
     while index < len(fields):
         head, colon, rest = fields[index].partition(":")
@@ -190,6 +229,18 @@ def apply_sgr(style: CellStyle, parameters: str) -> CellStyle:
         elif code in _BACKGROUND:
             bg = _BACKGROUND[code]
     return canonical(CellStyle(fg, bg, flags, link))
+
+
+def _plain_colour(fields: list[str]) -> int | None:
+    """Return the colour of an SGR that sets one and nothing else, the commonest that are new; None for others."""
+    if len(fields) < 3 or fields[0] not in ("38", "48"):
+        return None
+    try:
+        if len(fields) == 5 and fields[1] == "2":
+            return RGB | _BYTES[fields[2]] << 16 | _BYTES[fields[3]] << 8 | _BYTES[fields[4]]
+        return _BYTES[fields[2]] if len(fields) == 3 and fields[1] == "5" else None
+    except KeyError:
+        return None
 
 
 def sgr_of(style: CellStyle) -> str:

@@ -7,11 +7,11 @@ from pyte.screens import Margins
 
 from ollm_tui.tui.terminal.emulator.areas import Area, shift_columns
 from ollm_tui.tui.terminal.emulator.cells import PROTECTED, CellStyle, canonical
+from ollm_tui.tui.terminal.emulator.line_blocks import BlockScreen
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
-from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
 
-class CursorScreen(WritingScreen):
+class CursorScreen(BlockScreen):
     """Cursor movement: relative moves stop at the margins and edges."""
 
     def cursor_up(self, count: int | None = None) -> None:
@@ -44,6 +44,9 @@ class CursorScreen(WritingScreen):
             if not (steps and reverse):
                 return
             top, bottom = self.region()
+            if top <= cursor.y <= bottom or cursor.y == 0:  # round and round, through the region or its line
+                turn = (right - left + 1) * (bottom - top + 1 if cursor.y >= top else 1)
+                steps = (steps - 1) % turn + 1
             cursor.y = bottom if cursor.y == top else max(0, cursor.y - 1)
             cursor.x = right
             steps -= 1
@@ -68,8 +71,14 @@ class CursorScreen(WritingScreen):
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
         """CUP; in origin mode relative to the region and inside it."""
-        self.cursor_to_line(line)
-        self.cursor_to_column(column)
+        if mo.DECOM in self.mode:
+            self.cursor_to_line(line)
+            self.cursor_to_column(column)
+            return
+        self.full_at = None
+        cursor = self.cursor
+        cursor.y = min((line or 1), self.lines) - 1
+        cursor.x = min((column or 1), self.columns) - 1
 
     def cursor_to_column(self, column: int | None = None) -> None:
         """CHA and HPA; in origin mode relative to the left margin."""
@@ -235,7 +244,9 @@ class EditingScreen(CursorScreen):
         """DECSCA: 1 protects cells written from now on against selective erasing."""
         fg, bg, flags, link = self.cursor.style
         if how in (0, 1, 2):
-            self.set_style(canonical(CellStyle(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)))
+            self.cursor.style = canonical(
+                CellStyle(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)
+            )
 
     def alignment_display(self) -> None:
         """DECALN: fill with E, drop the margins, home."""

@@ -99,6 +99,7 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "$z": ("erase_rectangle", 4),
     "${": ("erase_rectangle_unprotected", 4),
     "*x": ("set_change_extent", 1),
+    "*y": ("report_checksum", 1),
     '"q': ("set_protection", 1),
     "$p": ("report_mode", 1),
     ">c": ("report_secondary_attributes", 1),
@@ -188,6 +189,10 @@ class LiveScreen(ModesScreen):
         state = (1 if is_set else 2) if known else 0
         self.write_process_input(f"\x1b[{'?' if private else ''}{number};{state}$y")
 
+    def report_checksum(self, request: int = 0) -> None:
+        """Answer DECRQCRA with zero, as VTE does: a real checksum would read the screen out, cell by cell."""
+        self.write_process_input(f"\x1bP{request}!~0000\x1b\\")
+
     def report_keyboard(self, private: bool = False) -> None:
         """Answer kitty's query; only where the outer terminal sends such keys."""
         if self.keyboard_protocol:
@@ -232,6 +237,12 @@ class LiveScreen(ModesScreen):
                 return ";".join(str(edge + 1) for edge in self.side_edges())
             case " q":
                 return str(self.cursor_shape)
+            case '"p':
+                return "62;1"
+            case "t" | "*|":
+                return str(self.lines)
+            case "$|":
+                return str(self.columns)
             case '"q':
                 return str(int(bool(self.cursor.style.flags & PROTECTED)))
             case "*x":
@@ -254,7 +265,7 @@ class LiveScreen(ModesScreen):
 
     def select_graphic_rendition(self, *attrs: int) -> None:
         """Apply SGR, given as pyte's screens take it: numbers."""
-        self.set_style(self.memo.apply(self.cursor.style, ";".join(map(str, attrs))))
+        self.cursor.style = self.memo.apply(self.cursor.style, ";".join(map(str, attrs)))
 
     def set_cursor_shape(self, shape: int = 0) -> None:
         """Set the cursor's shape (DECSCUSR)."""
@@ -272,7 +283,7 @@ class LiveScreen(ModesScreen):
             case "8":
                 uri = rest.partition(";")[2]
                 style = self.cursor.style
-                self.set_style(canonical(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri))))
+                self.cursor.style = canonical(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri)))
             case "4" | "10" | "11" | "104" | "110" | "111":
                 for answer in self.colours.command(code, rest):
                     self.write_process_input(answer)

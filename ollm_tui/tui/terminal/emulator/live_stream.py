@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
+from itertools import product
 
 from pyte import ByteStream, Screen
 
-from ollm_tui.tui.terminal.emulator.cells import NARROW, WIDE
+from ollm_tui.tui.terminal.emulator.cells import NARROW
 from ollm_tui.tui.terminal.emulator.inline_pictures import is_picture
 from ollm_tui.tui.terminal.emulator.kitty_graphics import MAX_PICTURE, TOO_LONG
 from ollm_tui.tui.terminal.emulator.live_screen import CONTROLS, ESCAPES, SEQUENCES, LiveScreen
@@ -26,21 +27,28 @@ MAX_STRING = 262_144
 carry a picture `MAX_PICTURE`."""
 MAX_CONTROL_STRING = 4_096
 
+_MIXED = r"[^\x00-\x1f\x7f-\x9f]"
 _TOKEN = re.compile(
-    rf"([{NARROW}]+)"  # 1
+    rf"([{NARROW}]++)(?!{_MIXED})"  # 1
     rf"|(\r\n)"  # 2
-    rf"|\x1b\[([0-9;:]{{0,{MAX_CSI}}})m"  # 3
-    rf"|\x1b\[([<-?]?)([0-9;:]{{0,{MAX_CSI}}})([ -/]{{0,8}})([@-~])"  # 4 5 6 7
-    rf"|([{WIDE}]+)"  # 8
-    rf"|([\x00-\x06\x10-\x17\x19\x1c-\x1f\x7f]+|[\x07-\x0f\x18\x1a])"  # 9: those without effect come in runs
-    rf"|([^\x00-\x1f\x7f-\x9f{NARROW}{WIDE}]+)"  # 10
+    rf"|((?:\x1b\[[0-9;:]{{0,{MAX_CSI}}}+m[{NARROW}]*+)++)"  # 3: SGR, and the text behind each
+    rf"|\x1b\[([<-?]?[0-9;:]{{0,{MAX_CSI}}}+[ -/]{{0,8}}[@-~])([{NARROW}]*+)"  # 4 5: and the text behind it
+    rf"|({_MIXED}+)"  # 6
+    rf"|([\x00-\x06\x10-\x17\x19\x1c-\x1f\x7f]+|[\x07-\x0f\x18\x1a])"  # 7: those without effect come in runs
+    rf"|\x1b([ -/][0-~]|[0-OQ-WYZ\\`-jl-~])"  # 8: all but the beginnings of strings and control sequences
+    rf"|(\x1b)"  # 9: what is none of these
 )
-_NARROW, _LINE_END, _SGR, _CSI, _WIDE, _CONTROL, _OTHER = 1, 2, 3, 7, 8, 9, 10
+_TEXT, _LINE_END, _STYLED, _CSI, _OTHER, _CONTROL, _SHORT = 1, 2, 3, 5, 6, 7, 8
+_PARTS = re.compile(r"([<-?]?)([0-9;:]*)([ -/]*)(.)")
+"""A control sequence without its beginning: private prefix, parameters, intermediates, final byte."""
+MAX_KNOWN = 8_192
+"""Control sequences whose meaning is remembered: every place of a screen, and more."""
 
 _BLOCK = re.compile(rf"(?:[{NARROW}]*+(?:\x1b\[[0-9;:]{{0,{MAX_CSI}}}+m[{NARROW}]*+)*+\r\n){{2,4000}}+")
 """Finished lines of narrow text and SGR; possessive, so that no match costs one pass."""
 
 _ESCAPE = re.compile(r"\x1b([ -/]{0,8})([0-~])")
+_UNFINISHED = re.compile(r"\x1b[ -/]{0,8}")
 _CANCELLED = re.compile(r"\x1b[ -/]{1,8}[\x18\x1a]")
 _CSI_START = re.compile(r"\x1b\[([^\x18\x1a\x1b@-~\x80-\U0010ffff]*)")
 _STRING_END = re.compile("[\x07\x18\x1a\x1b]")
@@ -72,7 +80,10 @@ class LiveStream(ByteStream):
         self._no_block_before = 0
         self._controls: dict[str, Callable[[], None]] = {key: getattr(screen, name) for key, name in CONTROLS.items()}
         self._escapes: dict[str, Callable[[], None]] = {key: getattr(screen, name) for key, name in ESCAPES.items()}
+        for mode, code in product("()", map(chr, range(0x30, 0x7F))):
+            self._escapes[mode + code] = partial(screen.define_charset, code, mode)
         self._sequences = _sequences_of(screen)
+        self._known: dict[str, tuple[Callable[..., None], tuple[int, ...]]] = {}
 
     def feed(self, data: bytes) -> None:
         """Parse a program's output, cut anywhere."""
@@ -91,39 +102,48 @@ class LiveStream(ByteStream):
         length = len(text)
         screen = self._screen
         self._no_block_before = 0
-        match_token = _TOKEN.match
-        draw_narrow = screen.draw_narrow
         if self._string is not None or self._skipping_csi:
             position = self._resume(text)
         elif screen.cursor.x == 0:
             position = self._block(text, 0)
         while position < length:
-            match = match_token(text, position)
-            if match is None:
-                text, position = self._run_escape(text, position)
-                if len(text) != length:  # a sequence was rewritten: positions in the text have changed
-                    length = len(text)
-                    self._no_block_before = 0
-                continue
-            position = match.end()
+            text, position = self._tokens(text, position)
+            if len(text) != length:  # a sequence was rewritten: positions in the text have changed
+                length = len(text)
+                self._no_block_before = 0
+
+    def _tokens(self, text: str, position: int) -> tuple[str, int]:
+        """Run tokens up to what is none, or was taken as a block; return the text and the new position."""
+        screen = self._screen
+        for match in _TOKEN.finditer(text, position):
             kind = match.lastindex
-            if kind == _NARROW:
-                draw_narrow(match[1])
-            elif kind == _SGR:
-                screen.set_style(screen.memo.apply(screen.cursor.style, match[3]))
-                screen.last_run = ""
+            if kind == _TEXT:
+                screen.draw_narrow(match[1])
+            elif kind == _STYLED:
+                screen.draw_styled(match[3])
             elif kind == _CSI:
-                self._dispatch(*match.group(4, 5, 6, 7))
+                call, numbers = self._known.get(match[4]) or self._look_up(match[4])
+                call(*numbers)
+                screen.last_run = ""
+                if match[5]:
+                    screen.draw_narrow(match[5])
             elif kind == _LINE_END:
                 screen.next_row()
                 screen.last_run = ""
-                position = self._block(text, position)
-            elif kind == _WIDE:
-                screen.draw_wide(match[8])
+                end = match.end()
+                position = self._block(text, end)
+                if position > end:
+                    return text, position
             elif kind == _OTHER:
-                screen.draw_other(match[10])
+                screen.draw_mixed(match[6])
+            elif kind == _CONTROL:
+                self._run_controls(match[7])
+            elif kind == _SHORT:
+                self._escapes.get(match[8], _ignore)()
+                screen.last_run = ""
             else:
-                self._run_controls(match[9])
+                return self._run_escape(text, match.start())
+        return text, len(text)
 
     def _block(self, text: str, position: int) -> int:
         """Take as many finished lines as possible at once; return the new position."""
@@ -140,12 +160,19 @@ class LiveStream(ByteStream):
         self._no_block_before = match.end()  # or each line would scan the same text again
         return position + sum(map(len, lines[:taken])) + 2 * taken
 
-    def _dispatch(self, prefix: str, parameters: str, intermediates: str, final: str) -> None:
+    def _look_up(self, sequence: str) -> tuple[Callable[..., None], tuple[int, ...]]:
+        """Return what a control sequence calls, and with what; remember it."""
+        parts = _PARTS.fullmatch(sequence)
+        assert parts is not None, sequence
+        prefix, parameters, intermediates, final = parts.groups()
         entry = self._sequences.get(prefix + intermediates + final)
-        if entry is not None and len(prefix) + len(parameters) + len(intermediates) <= MAX_CSI:
-            call, arity = entry
-            call(*_numbers(parameters)[:arity])
-        self._screen.last_run = ""
+        if entry is None or len(sequence) > MAX_CSI:
+            return _ignore, ()
+        call, arity = entry
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        known = self._known[sequence] = call, _numbers(parameters)[:arity]
+        return known
 
     def _run_escape(self, text: str, position: int) -> tuple[str, int]:
         """Handle what is no token: escapes, strings, sequences cut short or malformed."""
@@ -163,12 +190,7 @@ class LiveStream(ByteStream):
             self._string_size = 0
             self._string_limit = MAX_STRING if self._string == "OSC" else MAX_CONTROL_STRING
             return text, self._resume_string(text, position)
-        if intermediates in ("(", ")"):
-            self._screen.define_charset(final, intermediates)
-        else:
-            call = self._escapes.get(intermediates + final)
-            if call is not None:
-                call()
+        self._escapes.get(intermediates + final, _ignore)()
         return text, position
 
     def _unfinished_escape(self, text: str, position: int) -> tuple[str, int]:
@@ -180,9 +202,8 @@ class LiveStream(ByteStream):
             return controls[0] + "\x1b" + text[controls.end() :], 0
         if cancelled := _CANCELLED.match(text, position):
             return text, cancelled.end()
-        rest = text[position:]
-        if re.fullmatch(r"\x1b[ -/]{0,8}", rest):
-            self._tail = rest
+        if _UNFINISHED.fullmatch(text, position):
+            self._tail = text[position:]
             return text, len(text)
         return text, position + 1
 
@@ -285,7 +306,10 @@ def _to_7_bit(match: re.Match[str]) -> str:
     return "\x1b" + chr(ord(match[0]) - 0x40)
 
 
-@lru_cache(maxsize=2048)
+def _ignore() -> None:
+    """Do nothing, for sequences nobody knows."""
+
+
 def _numbers(parameters: str) -> tuple[int, ...]:
     """Return the parameters as numbers: empty is 0, sub-parameters dropped, large ones capped."""
     if not parameters:

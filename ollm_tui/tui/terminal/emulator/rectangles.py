@@ -157,9 +157,7 @@ class RectangleScreen(EditingScreen):
             if not self.changes_rectangles and area.top != area.bottom:
                 left = left if y == area.top else 0
                 right = right if y == area.bottom else self.columns - 1
-            part = self.rows[y].cut(left, right + 1)
-            part.styles = [_with_flags(style, changed(style.flags)) for style in part.expand_styles()]
-            self.rows[y].paste(left, part)
+            self.rows[y].restyle(left, right + 1, lambda style: _with_flags(style, changed(style.flags)))
         self.dirty.update(area.lines)
 
 

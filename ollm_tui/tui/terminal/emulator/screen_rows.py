@@ -5,7 +5,7 @@ Writing a run is two slices and a join instead of an object for every cell, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PICTURE, PROTECTED, STUB, CellStyle
 
@@ -110,6 +110,11 @@ class ScreenRow:
                 end += 1
             self.text = head + run + text[end:]
 
+    def write_styled(self, x: int, run: str, styles: list[CellStyle]) -> None:
+        """Write `run` at column `x` with a style for each column."""
+        self.write(x, run, DEFAULT)
+        self.expand_styles()[x : x + len(run)] = styles
+
     def erase(self, start: int, end: int, columns: int, style: CellStyle) -> None:
         """Blank columns `start` up to `end`; only a background leaves cells stored."""
         if style is DEFAULT:
@@ -124,11 +129,34 @@ class ScreenRow:
 
     def erase_unprotected(self, start: int, end: int, columns: int, style: CellStyle) -> None:
         """Blank columns as `erase` does, except protected ones (DECSCA)."""
-        kept = [x for x in range(start, min(end, len(self.text))) if self.style_at(x).flags & PROTECTED]
-        for x in (*kept, end):
-            if x > start:
-                self.erase(start, x, columns, style)
-            start = x + 1
+        self._join_styles()
+        protected: list[tuple[int, int]] = []
+        x = 0
+        for run, shown in self.runs():
+            x += len(run)
+            if shown.flags & PROTECTED:
+                protected.append((x - len(run), x))
+        for first, last in (*protected, (end, end)):
+            if start < min(first, end):
+                self.erase(start, min(first, end), columns, style)
+            start = max(start, last)
+
+    def restyle(self, start: int, end: int, changed: Callable[[CellStyle], CellStyle]) -> None:
+        """Change the styles of columns `start` up to `end`, of blank ones too; wide characters have one style."""
+        self._pad(end)
+        start -= self.text[start] == STUB
+        end += self.text[end : end + 1] == STUB
+        self._join_styles()
+        spans: list[Span] = []
+        done = x = 0
+        for run, style in self.runs():
+            x += len(run)
+            for stop, shown in ((min(x, start), style), (min(x, end), changed(style)), (x, style)):
+                if stop > done:
+                    spans.append((stop, shown))
+                    done = stop
+        self.spans = spans
+        self.drawn = None
 
     def truncate(self, length: int) -> None:
         """Drop all from a column on; half a wide character becomes a blank."""
@@ -186,9 +214,10 @@ class ScreenRow:
 
     def paste(self, x: int, part: ScreenRow) -> None:
         """Write what `cut` took, at column `x`."""
-        self.write(x, part.text, DEFAULT)
         if part.styles is not None or part.spans is not None:
-            self.expand_styles()[x : x + len(part.text)] = part.expand_styles()
+            self.write_styled(x, part.text, part.expand_styles())
+        else:
+            self.write(x, part.text, DEFAULT)
 
     def _pad(self, length: int) -> None:
         have = len(self.text)
@@ -206,17 +235,22 @@ class ScreenRow:
     def compact(self) -> ScreenRow | str:
         """Return the cheapest form that loses nothing, for the scrollback."""
         self.drawn = None
-        if self.styles is not None:
-            spans: list[Span] = []
-            end = 0
-            for run, style in self.runs():
-                end += len(run)
-                spans.append((end, style))
-            self.spans = spans if any(style is not DEFAULT for _, style in spans) else None
-            self.styles = None
+        self._join_styles()
         if self.spans is None and not self.wrapped:
             return self.text
         return self
+
+    def _join_styles(self) -> None:
+        """Keep the styles as runs: what looks at all of a row takes far fewer steps then."""
+        if self.styles is None:
+            return
+        spans: list[Span] = []
+        end = 0
+        for run, style in self.runs():
+            end += len(run)
+            spans.append((end, style))
+        self.spans = spans if any(style is not DEFAULT for _, style in spans) else None
+        self.styles = None
 
 
 Position = tuple[int, int]

@@ -79,13 +79,11 @@ class Grid(Screen):
         columns, lines = _side(columns), _side(lines)
         self.clusters = ClusterTable()
         self.history: deque[ScreenRow | str] = deque(maxlen=max(0, scrollback_lines))
-        self.scrolled = 0
+        self.scrolled: int = 0
         self.rows: list[ScreenRow] = [ScreenRow() for _ in range(lines)]
         self.sides: tuple[int, int] | None = None
         """First and last column of the scrolling region, where side margins are set (DECSLRM)."""
         self.alternate_screen = False
-        self.pen_erase = DEFAULT
-        """The style of erased cells: the pen's background alone (terminfo `bce`)."""
         self.main_rows: list[ScreenRow] | None = None
         """The primary screen while the alternate one is shown."""
         self.main_position: Position = (0, 0)
@@ -108,10 +106,11 @@ class Grid(Screen):
         if len(self.dirty) < self.lines:
             self.dirty.update(range(self.lines))
 
-    def set_style(self, style: CellStyle) -> None:
-        """Set the pen's style, and the one erased cells get."""
-        self.cursor.style = style
-        self.pen_erase = DEFAULT if style.bg < 0 else CellStyle(bg=style.bg)
+    @property
+    def pen_erase(self) -> CellStyle:
+        """The style of erased cells: the pen's background alone (terminfo `bce`)."""
+        background = self.cursor.style.bg
+        return DEFAULT if background < 0 else CellStyle(bg=background)
 
     def region(self) -> tuple[int, int]:
         """Return first and last line of the scrolling region."""
@@ -125,11 +124,10 @@ class Grid(Screen):
         """Whether the cursor is between the side margins."""
         return self.sides is None or self.sides[0] <= self.cursor.x <= self.sides[1]
 
-    def add_to_scrollback(self, lines: Iterator[ScreenRow | str] | list[ScreenRow | str] | list[str]) -> None:
+    def add_to_scrollback(self, lines: list[ScreenRow | str] | list[str]) -> None:
         """Append lines to the scrollback."""
-        kept = list(lines)
-        self.scrolled += len(kept)
-        self.history.extend(kept)
+        self.scrolled += len(lines)
+        self.history.extend(lines)
 
     def unwrap_line_above(self, y: int) -> None:
         """End the line above row `y`: what follows no longer continues it."""
@@ -182,7 +180,10 @@ class Grid(Screen):
         self.main_position = position
 
     def _fit_rows(self, rows: list[ScreenRow], lines: int, cursor_row: int) -> int:
-        """Make the rows exactly `lines`; return how far the cursor's text moved."""
+        """Make the rows exactly `lines`; return how far the cursor's text moved.
+
+        Lines come back from the scrollback where no blank row is left below the text, as in VTE.
+        """
         while len(rows) > lines and len(rows) - 1 > cursor_row and not rows[-1].text:
             rows.pop()
         moved = 0
@@ -191,7 +192,7 @@ class Grid(Screen):
             self.add_to_scrollback([row.compact() for row in rows[:-moved]])
             del rows[:-moved]
             del rows[lines:]
-        elif cursor_row == len(rows) - 1:
+        elif cursor_row == len(rows) - 1 or rows[-1].text:
             while self.history:
                 line = self._pop_scrollback_line()
                 back = wrap_again(join_rows(line)[0], self.columns)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from ollm_tui.tui.terminal.emulator.areas import Area, shift_lines
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.scrollback import Grid
@@ -14,16 +12,24 @@ class ScrollingScreen(Grid):
 
     def scroll_up(self, count: int = 1) -> None:
         """SU: remove lines at the region's top; from the primary screen's top into the scrollback."""
+        rows = self.rows
+        if count == 1 and self.margins is None and self.sides is None:
+            row = rows.pop(0)
+            if not self.alternate_screen:
+                self.scrolled += 1
+                self.history.append(row.compact())
+            rows.append(ScreenRow.blank(self.columns, self.pen_erase))
+            self.mark_all_dirty()
+            return
         top, bottom = self.region()
         count = min(count or 1, bottom - top + 1)
         if self.sides is not None:
             self._shift_lines(top, bottom, count)
             return
-        rows = self.rows
         if top > 0:
             self.unwrap_line_above(top)
         elif not self.alternate_screen:
-            self.add_to_scrollback(row.compact() for row in islice(rows, count))
+            self.add_to_scrollback([row.compact() for row in rows[:count]])
         del rows[top : top + count]
         self._insert_blanks(bottom + 1 - count, count)
         self._mark_region_dirty(top, bottom)
@@ -58,7 +64,8 @@ class ScrollingScreen(Grid):
         self._mark_region_dirty(top, bottom)
 
     def _insert_blanks(self, y: int, count: int) -> None:
-        self.rows[y:y] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
+        style = self.pen_erase
+        self.rows[y:y] = [ScreenRow.blank(self.columns, style) for _ in range(count)]
 
     def _mark_region_dirty(self, top: int, bottom: int) -> None:
         if top == 0 and bottom == self.lines - 1:

@@ -1,16 +1,16 @@
-"""Modes: the alternate screen, saved cursors, character sets, input modes (xterm ctlseqs)."""
+"""Modes: setting, resetting, and what the encoder of keys and mouse needs to know of them (xterm ctlseqs)."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.emulator.cells import DEFAULT, CellStyle
-from ollm_tui.tui.terminal.emulator.rectangles import RectangleScreen
-from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow
+from ollm_tui.tui.terminal.emulator.alternate_screen import AlternateScreen, SavedCursor
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.scrollback import LiveCursor
 from ollm_tui.tui.terminal.emulator.writing import CHARSETS
 
@@ -20,11 +20,6 @@ PRIVATE_MODES = frozenset({1, 5, 6, 7, 9, 12, 25, 45, 47, 66, 69, 2004, 2026, 20
     {1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1048, 1049}
 )
 """Known DEC modes; others are ignored, so no input fills `screen.mode`."""
-
-
-KEYBOARD_FLAGS = 0b11001
-"""Flags of kitty's keyboard protocol that are passed on: disambiguate, all keys, associated text."""
-MAX_KEYBOARDS = 16
 
 
 class MouseReports(Enum):
@@ -64,33 +59,14 @@ class InputModes:
     """Level of xterm's modifyOtherKeys."""
 
 
-@dataclass(frozen=True)
-class SavedCursor:
-    """What DECSC saves."""
-
-    x: int = 0
-    y: int = 0
-    style: CellStyle = DEFAULT
-    origin: bool = False
-    charset: int = 0
-    g0: str = CHARSETS["B"]
-    g1: str = CHARSETS["B"]
-
-
-class ModesScreen(RectangleScreen):
+class ModesScreen(AlternateScreen):
     """A screen with modes; `mode` is as in pyte, private ones shifted by five."""
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
-        self.saved = SavedCursor()
-        self._saved_of_main = self._saved_of_alternate = SavedCursor()
         self.synchronized_since: float | None = None
         """Monotonic time at which synchronized output (mode 2026) began."""
         self.cursor_shape = 0
         """DECSCUSR: 0-2 block, 3-4 underline, 5-6 bar."""
-        self._charset_tables = [CHARSETS["B"], CHARSETS["B"]]
-        self._keyboards = [0]
-        """Kitty's flags, each program's above its caller's."""
-        self._keyboards_of_main = [0]
         self._modify_keys = 0
         super().__init__(columns, lines, scrollback_lines)
         self.mode.add(1007 << 5)
@@ -140,34 +116,12 @@ class ModesScreen(RectangleScreen):
         self.mode.difference_update({mo.DECOM, mo.IRM, 1 << 5, 45 << 5, 66 << 5, 69 << 5})
         self.mode.update({mo.DECAWM, mo.DECTCEM})
         self.cursor.hidden = False
-        self.set_style(DEFAULT)
+        self.cursor.style = DEFAULT
         self.saved = SavedCursor()
         self.cursor_shape = 0
         self.synchronized_since = None
         self._charset_tables = [CHARSETS["B"], CHARSETS["B"]]
         self._select_charset(0)
-
-    # Character sets
-
-    def define_charset(self, code: str, mode: str) -> None:
-        """SCS: designate G0 (`(`) or G1 (`)`); unknown sets are ASCII."""
-        if mode in "()":
-            self._charset_tables["()".index(mode)] = CHARSETS.get(code, CHARSETS["B"])
-            self._select_charset(self.charset)
-
-    def shift_in(self) -> None:
-        """SI: use G0."""
-        self._select_charset(0)
-
-    def shift_out(self) -> None:
-        """SO: use G1."""
-        self._select_charset(1)
-
-    def _select_charset(self, number: int) -> None:
-        self.charset = number
-        self.g0_charset, self.g1_charset = self._charset_tables
-        table = self._charset_tables[number]
-        self.translation = None if table == CHARSETS["B"] else table
 
     def keypad_application(self) -> None:
         """DECKPAM."""
@@ -177,80 +131,10 @@ class ModesScreen(RectangleScreen):
         """DECKPNM."""
         self.mode.discard(66 << 5)
 
-    # Keyboard protocols
-
-    @property
-    def keyboard_flags(self) -> int:
-        """What the program asked of kitty's keyboard protocol."""
-        return self._keyboards[-1]
-
-    def push_keyboard(self, flags: int = 0) -> None:
-        """CSI > u: ask for flags until they are popped."""
-        self._keyboards = [*self._keyboards, flags & KEYBOARD_FLAGS][-MAX_KEYBOARDS:]
-
-    def pop_keyboard(self, count: int = 0) -> None:
-        """CSI < u: go back to the flags before."""
-        self._keyboards = self._keyboards[: -(count or 1)] or [0]
-
-    def set_keyboard(self, flags: int = 0, how: int = 1) -> None:
-        """CSI = u: 1 sets exactly these flags, 2 adds, 3 removes them."""
-        before = self._keyboards[-1]
-        changed = {2: before | flags, 3: before & ~flags}.get(how, flags)
-        self._keyboards[-1] = changed & KEYBOARD_FLAGS
-
     def modify_keys(self, resource: int = 0, level: int = 0) -> None:
         """XTMODKEYS: 4 is modifyOtherKeys."""
         if resource in (0, 4):
             self._modify_keys = min(level, 2)
-
-    # Saved cursors
-
-    def save_cursor(self) -> None:
-        """DECSC: one slot a screen, not pyte's growing stack."""
-        cursor = self.cursor
-        g0, g1 = self._charset_tables
-        self.saved = SavedCursor(cursor.x, cursor.y, cursor.style, mo.DECOM in self.mode, self.charset, g0, g1)
-
-    def restore_cursor(self) -> None:
-        """DECRC; home and defaults when nothing was saved."""
-        saved = self.saved
-        if saved.origin:
-            self.mode.add(mo.DECOM)
-        else:
-            self.mode.discard(mo.DECOM)
-        self._charset_tables = [saved.g0, saved.g1]
-        self._select_charset(saved.charset)
-        self.set_style(saved.style)
-        self.cursor.x = min(saved.x, self.columns)
-        self.cursor.y = min(saved.y, self.lines - 1)
-
-    # The alternate screen
-
-    def _enter_alternate(self, *, clear: bool) -> None:
-        if self.main_rows is None:
-            self.main_rows = self.rows
-            self._saved_of_main, self.saved = self.saved, self._saved_of_alternate
-            self._keyboards_of_main, self._keyboards = self._keyboards, [0]
-            self.main_position = (self.cursor.y, self.cursor.x)
-            self.rows = [ScreenRow() for _ in range(self.lines)]
-            self.alternate_screen = True
-        if clear:
-            self.erase_in_display(2)
-        self.mark_all_dirty()
-
-    def _leave_alternate(self) -> None:
-        if self.main_rows is not None:
-            self.rows, self.main_rows = self.main_rows, None
-            self._saved_of_alternate, self.saved = self.saved, self._saved_of_main
-            self._keyboards = self._keyboards_of_main
-            self.alternate_screen = False
-            self.mark_all_dirty()
-
-    def move_main_cursor(self, position: Position) -> None:
-        """Record the primary screen's cursor, and move the one saved for it along."""
-        if (self._saved_of_main.y, self._saved_of_main.x) == self.main_position:
-            self._saved_of_main = replace(self._saved_of_main, y=position[0], x=position[1])
-        super().move_main_cursor(position)
 
     # Setting and resetting
 

@@ -1,16 +1,13 @@
-"""Writing text: runs, wide characters, clusters, and whole blocks of finished lines."""
+"""Writing text: runs of narrow characters with their styles, wide characters, clusters."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from pyte import charsets
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator.cells import (
-    DEFAULT,
-    MAX_CLUSTER,
     NARROW,
     STUB,
     VS16,
@@ -19,11 +16,12 @@ from ollm_tui.tui.terminal.emulator.cells import (
     CellStyle,
     StyleMemo,
     is_pictograph,
-    is_skin_tone,
+    joined,
+    joins,
     width,
     without_private,
 )
-from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow, Span, split_row
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.scrolling import ScrollingScreen
 
 LINE_DRAWING = (
@@ -32,10 +30,15 @@ LINE_DRAWING = (
 """DEC special graphics as on the VT510 and xterm; pyte's table is the Linux console's, which differs."""
 CHARSETS = {"B": charsets.LAT1_MAP, "0": LINE_DRAWING, "U": charsets.IBMPC_MAP, "V": charsets.VAX42_MAP}
 
-_INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Categories of zero-width characters that draw nothing but can turn text around or hide in it: never kept."""
-_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+"""The sequence that sets the pen's style, and its parameters."""
 _RUNS = re.compile(rf"([{NARROW}]+)|([{WIDE}]+)|(.)", re.DOTALL)
+_NARROW = re.compile(f"[{NARROW}]")
+_ODD = f"[^{NARROW}{WIDE}]"
+_PIECES = re.compile(
+    rf"([{NARROW}]+)(?!{_ODD})|([{WIDE}]+)(?!{_ODD})|(.(?:[^{NARROW}{WIDE}{ZWJ}]++|{ZWJ}[{WIDE}]?)*+)", re.DOTALL
+)
+"""Narrow and wide runs, and what has to be looked at: a character with all that could belong to its cell, and more."""
 
 
 class WritingScreen(ScrollingScreen):
@@ -49,8 +52,6 @@ class WritingScreen(ScrollingScreen):
         """The run written last, for REP; the stream clears it at anything but text."""
         self.full_at: tuple[int, int] | None = None
         """Line and column of the cursor at a side margin where the next character wraps."""
-        self._after_joiner = False
-        """A zero-width joiner was attached: the next emoji may belong to the same cell."""
         super().__init__(columns, lines, scrollback_lines)
 
     def draw(self, data: str) -> None:
@@ -79,6 +80,100 @@ class WritingScreen(ScrollingScreen):
         self.rows[y].write(x, run, cursor.style)
         cursor.x = end
         self.dirty.add(y)
+
+    def draw_styled(self, segment: str) -> None:
+        """Write narrow runs that each follow an SGR, given with these."""
+        parts = SGR.split(segment)
+        cursor = self.cursor
+        self.last_run = ""
+        if len(parts) == 3:
+            cursor.style = self.memo.apply(cursor.style, parts[1])
+            if parts[2]:
+                self.draw_narrow(parts[2])
+        elif self._writes_whole_runs():
+            self._draw_in_styles(parts)
+        else:
+            for parameters, run in zip(parts[1::2], parts[2::2], strict=True):
+                cursor.style = self.memo.apply(cursor.style, parameters)
+                self.last_run = ""
+                if run:
+                    self.draw_narrow(run)
+
+    def _draw_in_styles(self, parts: list[str]) -> None:
+        style = self.cursor.style
+        known = self.memo.get
+        styles: list[CellStyle] = []
+        for parameters, run in zip(parts[1::2], parts[2::2], strict=True):
+            style = known((style, parameters)) or self.memo.apply(style, parameters)
+            if len(run) == 1:
+                styles.append(style)
+            elif run:
+                styles += [style] * len(run)
+        run = "".join(parts[2::2])
+        cursor = self.cursor
+        start = 0
+        while start < len(run):
+            if cursor.x >= self.columns:
+                cursor.style = styles[start]  # it colours the line that scrolling brings
+                self.wrap()
+            stop = start + self.columns - cursor.x
+            part = run[start:stop]
+            self.rows[cursor.y].write_styled(cursor.x, part, styles[start:stop])
+            cursor.x += len(part)
+            self.dirty.add(cursor.y)
+            start = stop
+        cursor.style = style
+        self.last_run = parts[-1]
+
+    def draw_mixed(self, text: str) -> None:
+        """Write text of any characters: its cells are made first and written at once."""
+        text = without_private(text)
+        start = 0
+        while start < len(text) and self._continues(text[start]):
+            self._attach(text[start])
+            start += 1
+        text = text[start:]
+        if not self._writes_whole_runs() or 2027 << 5 in self.mode:
+            self.draw(text)
+            return
+        cells: list[str] = []
+        known = self.clusters.known_cells.get
+        for narrow, wide, other in _PIECES.findall(text):
+            if other:
+                cells.append(known(other) or self.clusters.cells_of(other))
+            else:
+                cells.append(narrow or STUB.join(wide) + STUB)
+        if cells:
+            self._write_cells("".join(cells))
+
+    def _writes_whole_runs(self) -> bool:
+        """Whether no mode moves other cells, ends lines elsewhere, or draws other characters."""
+        return (
+            self.sides is None
+            and self.translation is None
+            and mo.DECAWM in self.mode
+            and mo.IRM not in self.mode
+            and self.columns > 1
+        )
+
+    def _write_cells(self, cells: str) -> None:
+        """Write cells, wide ones whole; lines wrap."""
+        cursor = self.cursor
+        start = 0
+        while start < len(cells):
+            stop = start + self.columns - cursor.x
+            if cells[stop : stop + 1] == STUB:
+                stop -= 1
+            if stop <= start:
+                self.wrap()
+                continue
+            part = cells[start:stop]
+            self.rows[cursor.y].write(cursor.x, part, cursor.style)
+            cursor.x += len(part)
+            self.dirty.add(cursor.y)
+            start = stop
+        last = cells[-2] if cells[-1] == STUB else cells[-1]
+        self.last_run = self.clusters.expand(last)[0]
 
     def _draw_long(self, run: str) -> None:
         """Write a run that reaches the line's end or must move other cells (IRM)."""
@@ -113,11 +208,9 @@ class WritingScreen(ScrollingScreen):
     def draw_wide(self, run: str) -> None:
         """Write characters that take two columns each."""
         cursor = self.cursor
-        if self._after_joiner:
-            self._after_joiner = False
-            if self._joins(run[0]):
-                self._attach(run[0])
-                run = run[1:]
+        if self._joins(run[0]):
+            self._attach(run[0])
+            run = run[1:]
         if run:
             self.last_run = run
         if self.columns < 2:
@@ -189,7 +282,7 @@ class WritingScreen(ScrollingScreen):
         """REP: write the last character again, at most about a screenful."""
         if self.last_run:
             times = count or 1
-            screenful = self.columns * self.lines
+            screenful = self.columns * self.lines // max(1, width(self.last_run[-1]))
             if times > screenful:
                 times = screenful + times % self.columns
             translation, self.translation = self.translation, None
@@ -219,21 +312,25 @@ class WritingScreen(ScrollingScreen):
         if not is_pictograph(char):
             return False
         cell = self._previous_cell()
-        if cell is None:
-            return False
-        before = self.clusters.expand(cell[0].text[cell[1]])
-        return is_pictograph(before[0]) and (before[-1] == ZWJ or is_skin_tone(char))
+        return cell is not None and joins(self.clusters.expand(cell[0].text[cell[1]]), char)
+
+    def _continues(self, char: str) -> bool:
+        """Whether a character that is not in a narrow run belongs to the cell before the cursor."""
+        return width(char) == 0 or (self._joins(char) and not _NARROW.match(char))
 
     def _attach(self, char: str) -> None:
         """Add a zero-width character to the cell before the cursor, if there is one."""
         cell = self._previous_cell()
-        if cell is None or (char != ZWJ and unicodedata.category(char) in _INVISIBLE):
+        if cell is None:
             return
         row, x = cell
         before = self.clusters.expand(row.text[x])
-        if len(before) >= MAX_CLUSTER:
+        after = joined(before, char)
+        if after is before:
             return
-        cluster = self.clusters.intern(before + char)
+        cluster = self.clusters.intern(after)
+        if self.last_run:
+            self.last_run = self.clusters.expand(cluster)[0]
         row.text = row.text[:x] + cluster + row.text[x + 1 :]
         row.drawn = None
         if (
@@ -244,92 +341,6 @@ class WritingScreen(ScrollingScreen):
         ):
             row.write(x, cluster + STUB, row.style_at(x))
             self.cursor.x += 1
-        self._after_joiner = char == ZWJ
         self.dirty.add(self.cursor.y)
         if self.cursor.x == 0:
             self.dirty.add(self.cursor.y - 1)
-
-    # Blocks of lines
-
-    def accepts_blocks(self) -> bool:
-        """Whether finished lines may be written at once: blank rows ahead, no special mode."""
-        return (
-            self.cursor.x == 0
-            and self.translation is None
-            and self.margins is None
-            and self.sides is None
-            and mo.IRM not in self.mode
-            and mo.DECAWM in self.mode
-            and self.cursor.style.bg < 0
-            and not any(row.text for row in self.rows[self.cursor.y :])
-        )
-
-    def write_block(self, lines: list[str]) -> int:
-        """Write finished lines (narrow text and SGR); return how many were taken.
-
-        Call it only when `accepts_blocks`. A line that leaves a background set is not taken: it would colour those
-        below.
-        """
-        style = self.cursor.style
-        finished: list[ScreenRow | str] | list[str]
-        taken = len(lines)
-        if style is DEFAULT and "\x1b" not in "".join(lines) and len(max(lines, key=len)) <= self.columns:
-            finished = lines
-        else:
-            finished = []
-            for number, line in enumerate(lines):
-                if "\x1b" in line:
-                    text, spans, style_after = self._styled(line, style)
-                    if style_after.bg >= 0:
-                        taken = number
-                        break
-                    style = style_after
-                else:
-                    text, spans = line, [(len(line), style)] if style is not DEFAULT and line else None
-                if len(text) > self.columns:
-                    finished.extend(row.compact() for row in split_row(ScreenRow(text, spans), self.columns))
-                else:
-                    finished.append(ScreenRow(text, spans) if spans else text)
-            self.set_style(style)
-        self._append(finished)
-        return taken
-
-    def _styled(self, line: str, style: CellStyle) -> tuple[str, list[Span] | None, CellStyle]:
-        """Return text and spans of a line with SGR, and the style after it."""
-        parts = _SGR.split(line)
-        memo = self.memo
-        spans: list[Span] = []
-        end = len(parts[0])
-        if end:
-            spans.append((end, style))
-        plain = style is DEFAULT or not end
-        for number in range(1, len(parts), 2):
-            style = memo.get((style, parts[number])) or memo.apply(style, parts[number])
-            part = parts[number + 1]
-            if part:
-                end += len(part)
-                spans.append((end, style))
-                plain = plain and style is DEFAULT
-        text = "".join(parts[::2])
-        return text, None if plain else spans, style
-
-    def _append(self, finished: list[ScreenRow | str] | list[str]) -> None:
-        """Write finished lines at the cursor's row, scrolling as needed; the cursor ends below."""
-        y = self.cursor.y
-        count = len(finished)
-        rows = self.rows
-        overflow = y + count + 1 - self.lines
-        if overflow <= 0:
-            rows[y : y + count] = [ScreenRow(line) if isinstance(line, str) else line for line in finished]
-            self.dirty.update(range(y, y + count))
-            self.cursor.y = y + count
-            return
-        above = min(overflow, y)
-        gone = overflow - above
-        if not self.alternate_screen:
-            self.add_to_scrollback([row.compact() for row in rows[:above]])
-            self.add_to_scrollback(finished[:gone])
-        shown = [ScreenRow(line) if isinstance(line, str) else line for line in finished[gone:]]
-        rows[:] = rows[above:y] + shown + [ScreenRow() for _ in range(self.lines - (y - above) - len(shown))]
-        self.cursor.y = self.lines - 1
-        self.mark_all_dirty()

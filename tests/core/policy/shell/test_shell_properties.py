@@ -47,7 +47,7 @@ def allowed(line: ShellLine) -> bool:
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(shell_like)
 def test_any_text_gives_a_value_and_never_an_exception(text: str) -> None:
     line = analyse(text)
@@ -63,7 +63,7 @@ def test_any_text_gives_a_value_and_never_an_exception(text: str) -> None:
     command_risk(line, lambda path: path.startswith("/"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(shell_like, shell_like, st.sampled_from(["&&", "||", ";", "|", "\n", "&", "|&"]))
 def test_adding_a_part_never_loosens(first: str, second: str, operator: str) -> None:
     alone = [analyse(first), analyse(second)]
@@ -79,7 +79,7 @@ def test_adding_a_part_never_loosens(first: str, second: str, operator: str) -> 
         assert RANK[command_risk(together)] >= max(RANK[command_risk(line)] for line in alone)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(argvs)
 def test_a_refused_command_stays_refused_in_every_company(argv: list[str]) -> None:
     own = shlex.join(argv)
@@ -108,7 +108,7 @@ def quoting_variants(word: str) -> list[str]:
     return variants
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(argvs, st.data())
 def test_ways_of_quoting_and_spacing_the_same_words_get_the_same_verdict(argv: list[str], data: st.DataObject) -> None:
     plain = analyse(shlex.join(argv))
@@ -126,7 +126,7 @@ def test_ways_of_quoting_and_spacing_the_same_words_get_the_same_verdict(argv: l
     assert suggest_pattern(other.parts[0]) == suggest_pattern(plain.parts[0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(argvs)
 def test_most_quoted_lines_are_understood(argv: list[str]) -> None:
     """The property above would hold for an analysis that calls everything opaque; this one keeps it honest."""
@@ -137,7 +137,7 @@ def test_most_quoted_lines_are_understood(argv: list[str]) -> None:
     assert line.opaque_reasons == () or "disagree" in line.reason or "syntax error" in line.reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(shell_like)
 def test_the_canonical_text_of_a_part_reads_back_as_the_same_words(text: str) -> None:
     for part in analyse(text).parts:
@@ -152,7 +152,7 @@ def test_the_canonical_text_of_a_part_reads_back_as_the_same_words(text: str) ->
             ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(shell_like, argvs.map(shlex.join)))
 def test_a_suggested_pattern_covers_the_command_it_came_from(text: str) -> None:
     for part in analyse(text).parts:
@@ -162,7 +162,7 @@ def test_a_suggested_pattern_covers_the_command_it_came_from(text: str) -> None:
             assert suggestion != "*"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=30), argvs)
 def test_any_pattern_text_gives_an_answer(text: str, argv: list[str]) -> None:
     line = analyse(shlex.join(argv))
@@ -174,7 +174,7 @@ def test_any_pattern_text_gives_an_answer(text: str, argv: list[str]) -> None:
         assert cover.covered or cover.reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(argvs)
 def test_the_exact_words_as_a_pattern_cover_exactly_them(argv: list[str]) -> None:
     line = analyse(shlex.join(argv))

@@ -50,7 +50,7 @@ plain_lines = st.lists(
 ).map(lambda drawn: "".join(part for pair in drawn for part in pair)[:-2].rstrip())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(plain_lines)
 def test_a_line_of_plain_words_is_read_as_both_readers_read_it(line: str) -> None:
     quick = analyse_uncached(line)
@@ -67,14 +67,14 @@ def test_a_line_of_plain_words_is_read_as_both_readers_read_it(line: str) -> Non
     assert (quick.incomplete, quick.unnamed) == (slow.incomplete, slow.unnamed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(lines)
 def test_a_remembered_line_is_the_line_analysed_anew(line: str) -> None:
     analyse(line)
     assert analyse(line) == analyse_uncached(line)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), min_size=1, max_size=5), st.data())
 def test_a_program_with_a_deleting_word_is_known_to_have_one(rest: list[str], data: st.DataObject) -> None:
     flagged = tables().flagged
@@ -85,7 +85,7 @@ def test_a_program_with_a_deleting_word_is_known_to_have_one(rest: list[str], da
         assert flagged[program_key(name)].may_delete
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(rules, max_size=8), params)
 def test_the_deciding_rule_is_the_first_that_matches(drawn: list[PolicyRule], given_params: dict[str, object]) -> None:
     placed = RuleSet([(rule, RuleSource("user", number)) for number, rule in enumerate(drawn, 1)])

@@ -1,0 +1,62 @@
+"""Wait until an app has nothing more to do, in the place of Textual's guess from how much CPU the process took.
+
+Textual sleeps in steps of 20 ms until one of them took less than 1 ms of CPU: that is 40 ms for each key where nothing
+is to be waited for, up to 1 s where the machine is busy, and too little where the process got no CPU at all. Here the
+event loop itself is asked: nothing is ready to run, no timer is due within those 20 ms, and no thread works for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import textual.app
+import textual.pilot
+
+STEP_SECONDS = 1 / 50
+IDLE_SECONDS = STEP_SECONDS / 20
+"""CPU time of one step below which Textual takes a process for idle."""
+QUIET_ROUNDS = 3
+"""Rounds of the event loop in which nothing was ready: what arrives at a descriptor needs one to be seen."""
+
+_in_threads: set[Future[Any]] = set()
+
+
+async def wait_for_idle(min_sleep: float = STEP_SECONDS, max_sleep: float = 1) -> None:
+    """Wait until nothing is left to do, with Textual's own limits."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await asyncio.sleep(min_sleep)
+    quiet = 0
+    while quiet < QUIET_ROUNDS and loop.time() - start < max_sleep:
+        if _in_threads:  # how long a thread takes cannot be told, so this is Textual's way
+            used = time.process_time()
+            await asyncio.sleep(STEP_SECONDS)
+            quiet = QUIET_ROUNDS if time.process_time() - used < IDLE_SECONDS else 0
+            continue
+        due = min(_due(loop, loop.time() + STEP_SECONDS), default=None)
+        await asyncio.sleep(0 if due is None else max(0.0, due - loop.time()))
+        quiet = 0 if due is not None or loop._ready else quiet + 1  # type: ignore[attr-defined]  # there is no public way
+
+
+def _due(loop: asyncio.AbstractEventLoop, until: float) -> list[float]:
+    """When each timer is due that comes until then."""
+    timers: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]
+    return [timer.when() for timer in timers if not timer.cancelled() and timer.when() <= until]
+
+
+def install() -> None:
+    """Have every pilot wait like this."""
+    submit: Callable[..., Future[Any]] = ThreadPoolExecutor.submit
+
+    def counted(self: ThreadPoolExecutor, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = submit(self, *args, **kwargs)
+        _in_threads.add(future)
+        future.add_done_callback(_in_threads.discard)
+        return future
+
+    ThreadPoolExecutor.submit = counted  # type: ignore[method-assign]
+    textual.app.wait_for_idle = textual.pilot.wait_for_idle = wait_for_idle
