@@ -8,6 +8,7 @@ from ollm_tui.cli.command_line import ExitCode, command_parser, options_of, pars
 from ollm_tui.cli.streams import print_json, say
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.files.unasked_writes import UNASKED_WRITES
 from ollm_tui.core.files.vacated_paths import VACATED_PATHS
 from ollm_tui.core.memory import SCHEMA as MEMORY_TABLES
 from ollm_tui.core.policy.approvals import APPROVAL_USES
@@ -45,7 +46,7 @@ def _accept_damage() -> int:
     """Take over what is still to be read of a damaged store, and end the notice about it."""
     store = Store(data_dir() / "ollm.db")
     try:
-        for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES, VACATED_PATHS):
+        for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES, VACATED_PATHS, UNASKED_WRITES):
             with store.write(schema):
                 pass  # whoever first opens its tables salvages them
         AuditLog(store, end_file=EndFile.of_store(store.path)).append_at()

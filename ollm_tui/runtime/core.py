@@ -28,6 +28,7 @@ from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.journal_undo import Undo, open_undo
 from ollm_tui.core.files.trash import Trash
+from ollm_tui.core.files.unasked_writes import UnaskedWrites
 from ollm_tui.core.files.vacated_paths import VacatedPaths
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
@@ -169,6 +170,7 @@ async def open_core(
         memory=memory,
         trash=Trash(state_dir()),
         vacated=VacatedPaths(store, clock),
+        unasked=UnaskedWrites(store, clock),
         web=web,
         browser=browser,
         clock=clock,

@@ -27,9 +27,9 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.git.configuration import ConfiguredSecrets
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
-from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.policy.engine import Layer, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.base import AnyInvocation
+from ollm_tui.core.tools.base import AnyInvocation, Effect
 from ollm_tui.core.tools.context import TaskService, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 
@@ -195,12 +195,25 @@ class ToolExecutor(CallJudge):
             context.ran_with = judged.invocation.params.on_the_wire()
         if self.approvals.store is not None:
             self.approvals.store.record_use(judged.explanation)
+        if judged.call.line is not None or judged.call.effect is Effect.WRITES:
+            await context.signal.in_thread(self._note_writing, judged)
         limit = self._context.limits.call_seconds
 
         async def run() -> ToolResult:
             return await run_invocation(context, judged.invocation, limit, self.bus, self._clock)
 
         return await (run() if self._journal is None else self._journal.around(context, judged.invocation, run))
+
+    def _note_writing(self, judged: Judged) -> None:
+        """Keep what is written unasked, before it is; forget what a person approves. Raises StorageFailed."""
+        unasked, explanation = self._context.unasked_writes, judged.explanation
+        if explanation.decision is Decision.ASK:
+            if judged.call.line is not None:
+                unasked.forget(self.programs_of(judged.call))
+        elif judged.call.effect is Effect.WRITES and all(line.layer is not Layer.MODE for line in explanation.trace):
+            touched = judged.invocation.touched_paths()
+            places = (self.workspace.resolve(each.path, each.access, follow=each.follow) for each in touched)
+            unasked.note(place.real for place in places)
 
     async def _offer_outside(self, context: CallContext, judged: Judged, result: ToolResult) -> ToolResult:
         """Ask whether a call that the cage refused something may run again outside; return what the model gets."""

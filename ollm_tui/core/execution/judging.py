@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -34,7 +35,8 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.plan import NOT_IN_THE_PLAN, ApprovedPlan
-from ollm_tui.core.policy.rules import Decision, Mode
+from ollm_tui.core.policy.project_programs import project_programs
+from ollm_tui.core.policy.rules import Decision, ExecMode, Mode
 from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Question
@@ -230,7 +232,7 @@ class CallJudge:
             return Judged(invocation, *await signal.in_thread(self._judge_by_plan, self.plan, call))
         if call.tool.effect is Effect.RUNS:
             # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
-            return Judged(invocation, call, await signal.in_thread(self.policy.explain, call, self.mode))
+            return Judged(invocation, *await signal.in_thread(self._judge_command, call))
         return Judged(invocation, call, self.policy.explain(call, self.mode))
 
     def _judge_by_plan(self, plan: ApprovedPlan, call: JudgedCall) -> tuple[JudgedCall, Explanation]:
@@ -242,7 +244,27 @@ class CallJudge:
         explanation = self.policy.explain(call, self.mode)
         if explanation.decision is Decision.ASK:
             explanation = plan.widened(call, sources).explain(call, self.mode)
-        return call, explanation
+        return self._ask_about_unasked(call, explanation)
+
+    def _judge_command(self, call: JudgedCall) -> tuple[JudgedCall, Explanation]:
+        return self._ask_about_unasked(call, self.policy.explain(call, self.mode))
+
+    def _ask_about_unasked(self, call: JudgedCall, explanation: Explanation) -> tuple[JudgedCall, Explanation]:
+        """Ask where an approved command line runs what a call wrote unasked: the approval was about what was there."""
+        anything_runs = self.mode is Mode.YOLO or self.policy.sources.commands.mode is ExecMode.FULL
+        if call.line is None or explanation.decision is not Decision.ALLOW or explanation.looks or anything_runs:
+            return call, explanation
+        changed = self._context.unasked_writes.among(self.programs_of(call))
+        if changed is None:
+            return call, explanation
+        reason = f"it runs {self.workspace.shown(changed)}, which was written by a call that nobody was asked about"
+        call = replace(call, floors=(*call.floors, Floor(Decision.ASK, reason)))
+        return call, self.policy.explain(call, self.mode)
+
+    def programs_of(self, call: JudgedCall) -> list[Path]:
+        """Return the files of the workspace that a call's command line runs. Blocks."""
+        cwd = call.arguments.get("cwd")
+        return project_programs(call.line or "", self.workspace, cwd if isinstance(cwd, str) else "")
 
     def adopt_plan(self, grants: tuple[PlanGrant, ...]) -> None:
         """Let an approved plan bind from now on, and leave plan mode."""

@@ -32,13 +32,15 @@ class VacatedPaths:
         """Record a path before what is there is taken away. Raises StorageFailed: nothing may be taken then."""
         with self._store.write(VACATED_PATHS) as db:
             db.execute("DELETE FROM vacated_paths WHERE time < ?", (self._oldest,))
-            db.execute("INSERT OR REPLACE INTO vacated_paths VALUES(?, ?)", (_key(path), iso_time(self._clock.now())))
+            db.execute(
+                "INSERT OR REPLACE INTO vacated_paths VALUES(?, ?)", (path_key(path), iso_time(self._clock.now()))
+            )
 
     def covers(self, path: Path) -> bool:
         """Return whether this path, one above it or one below it was vacated within a day; true if that is unknown."""
         if not isinstance(self._store, InMemoryStore) and not self._store.path.exists():
             return False  # whoever only judges makes no store
-        key = _key(path)
+        key = path_key(path)
         above = [key[:end] for end in range(1, len(key)) if key[end : end + 1] == b"/"]
         places = ", ".join("?" * (len(above) + 1))
         try:
@@ -57,6 +59,6 @@ class VacatedPaths:
         return iso_time(self._clock.now() - REMEMBERED)
 
 
-def _key(path: Path) -> bytes:
+def path_key(path: Path) -> bytes:
     """Return one key for all spellings that some file system takes for the same path."""
     return os.fsencode("/".join(map(fold, path.parts[1:])))

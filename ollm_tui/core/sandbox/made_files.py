@@ -35,6 +35,39 @@ def set_aside_protected(roots: Sequence[Path], own: ProtectedPatterns, moment: i
     return said
 
 
+def changed_since(root: Path, moment: int) -> list[str]:
+    """Return the files below a directory that were made or changed later, by their paths from there.
+
+    Nobody can set the change time back, so that one look tells it.
+    """
+    found: list[str] = []
+    seen = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != ".git" or folder != str(root)]
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                if os.lstat(path).st_ctime_ns > moment:
+                    found.append(os.path.relpath(path, root))
+        seen += len(names)
+        if seen > MOST_SCANNED:
+            break
+    return sorted(found)
+
+
+def folders_in(root: Path) -> dict[str, int]:
+    """Return the directories below one by their paths, with their inodes. Blocks."""
+    found: dict[str, int] = {}
+    waiting = [str(root)]
+    while waiting and len(found) <= MOST_SCANNED:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_ENTERED:
+                    found[entry.path] = entry.inode()
+                    waiting.append(entry.path)
+    return found
+
+
 def _appeared(root: Path, own: ProtectedPatterns, moment: int) -> Iterator[tuple[Path, Sensitivity]]:
     """Yield the outermost entries that are protected and new."""
     folders, seen = [str(root)], 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.browser.session import BrowserSession
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.files.trash import Trash
+    from ollm_tui.core.files.unasked_writes import UnaskedWrites
     from ollm_tui.core.files.vacated_paths import VacatedPaths
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.search.code_vectors import CodeVectors
@@ -99,6 +100,7 @@ class ToolContext:
     memory: Memory | None = None
     trash: Trash | None = None
     vacated: VacatedPaths | None = None
+    unasked: UnaskedWrites | None = None
     web: WebAccess | None = None
     browser: BrowserSession | None = None
     command_reader: CommandReader | None = None
@@ -155,6 +157,15 @@ class ToolContext:
         from ollm_tui.core.files.vacated_paths import VacatedPaths
 
         return VacatedPaths(self.defaults.store, self.clock)
+
+    @property
+    def unasked_writes(self) -> UnaskedWrites:
+        """Return the paths that calls wrote although nobody was asked."""
+        if self.unasked is not None:
+            return self.unasked
+        from ollm_tui.core.files.unasked_writes import UnaskedWrites
+
+        return UnaskedWrites(self.defaults.store, self.clock)
 
     @property
     def memories(self) -> Memory:

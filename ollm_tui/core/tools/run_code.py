@@ -21,7 +21,7 @@ from typing import IO
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed, ShellTimeout, ToolFailure
+from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed, ShellTimeout, StorageFailed, ToolFailure
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.output import NO_OUTPUT, ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import Artifact, ExecutionPlace, ToolData, ToolError, ToolResult, UpdateOutput
@@ -29,7 +29,7 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.sandbox.made_files import set_aside_protected
+from ollm_tui.core.sandbox.made_files import changed_since, folders_in, set_aside_protected
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.orphans import ORPHANS
 from ollm_tui.core.shell.process_tree import ProcessTree
@@ -47,8 +47,6 @@ from ollm_tui.core.tools.base import (
 from ollm_tui.core.tools.command_outcome import likely_refusal
 
 MOST_ARTIFACTS = 100
-MOST_SCANNED = 200_000
-"""Files of the workspace that are looked at afterwards."""
 FIRST_LINE = 60
 """Characters of the code that a call's line shows."""
 _READ_BYTES = 1 << 16
@@ -138,12 +136,13 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         caged = self.place is ExecutionPlace.WORK_CAGE
         outcome = await (self._in_cage(signal, moment) if caged else self._on_this_machine(signal))
         duration = round((time.monotonic() - started) * 1000)
-        made = await signal.in_thread(_changed_since, root, moment)
+        made = outcome.made if caged else await signal.in_thread(changed_since, root, moment)
         return self._result(outcome, duration, made)
 
     async def _in_cage(self, signal: AbortSignal, moment: int) -> _Outcome:
         fence, language = self.context.fence, self.params.language
         root = fence.root
+        folders = await signal.in_thread(folders_in, root)
         environment = self._environment()
         venv = root / ".venv"
         name = f"code.{'py' if language is CodeLanguage.PYTHON else 'sh'}"
@@ -163,17 +162,29 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         except BaseException:
             cage.close()
             raise
-        set_aside = partial(set_aside_protected, fence.roots, fence.own_protection, moment)
         try:
             outcome = await self._run(child, signal, cage)
             outcome.notes = await asyncio.to_thread(cage.after)
         except BaseException:
             cage.close()
-            set_aside()
+            self._settle(moment, folders)
             raise
         cage.close()
-        outcome.notes = (*outcome.notes, *await asyncio.to_thread(set_aside))
+        said, outcome.made = await asyncio.to_thread(self._settle, moment, folders)
+        outcome.notes = (*outcome.notes, *said)
         return outcome
+
+    def _settle(self, moment: int, folders: Mapping[str, int]) -> tuple[list[str], list[str]]:
+        """Set aside and keep what the code made; return what to say of it, and the files. Blocks."""
+        fence = self.context.fence
+        said = set_aside_protected(fence.roots, fence.own_protection, moment)
+        made = changed_since(fence.root, moment)
+        changed = [path for path, inode in folders_in(fence.root).items() if folders.get(path) != inode]
+        try:
+            self.context.unasked_writes.note([*map(Path, changed), *(fence.root / name for name in made)])
+        except StorageFailed as failure:
+            said.append(f"which files it changed could not be kept: {failure.message}")
+        return said, made
 
     async def _on_this_machine(self, signal: AbortSignal) -> _Outcome:
         with tempfile.TemporaryDirectory(prefix="ollm-code-") as folder:
@@ -309,6 +320,7 @@ class _Outcome:
         self.exit_code: int | None = None
         self.notes: Sequence[str] = ()
         """What the cage set aside."""
+        self.made: list[str] = []
 
     @property
     def text(self) -> str:
@@ -338,26 +350,6 @@ async def _drain(stream: asyncio.StreamReader, into: ExcerptBuffer) -> None:
 
 def _python() -> str:
     return shutil.which("python3") or sys.executable
-
-
-def _changed_since(root: Path, moment: int) -> list[str]:
-    """Return the files below a directory that were made or changed later, by their paths from there.
-
-    Nobody can set the change time back, so that one look tells it.
-    """
-    found: list[str] = []
-    seen = 0
-    for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name != ".git" or folder != str(root)]
-        for name in names:
-            path = os.path.join(folder, name)
-            with suppress(OSError):
-                if os.lstat(path).st_ctime_ns > moment:
-                    found.append(os.path.relpath(path, root))
-        seen += len(names)
-        if seen > MOST_SCANNED:
-            break
-    return sorted(found)
 
 
 def _about_protected(made: Sequence[str]) -> list[str]:
