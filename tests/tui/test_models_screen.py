@@ -19,6 +19,7 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[FakeServer]:
     async with FakeServer() as server:
         monkeypatch.setenv("OLLM_PROBE", "0")
         monkeypatch.setenv("OLLAMA_HOST", server.url)
+        monkeypatch.setattr("ollm_tui.runtime.models.ASKED_SECONDS", 20.0)  # a busy machine answers late
         server.always("/api/tags", json_reply(TAGS))
         server.always("/api/ps", json_reply({"models": [{"name": "qwen3:8b"}]}))
         server.always("/api/show", json_reply(SHOW))
