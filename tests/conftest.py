@@ -70,14 +70,17 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 SLOWEST_FIRST = (
+    *("agent/providers/test_llama_server.py", "tui/", "core/shell/", "cli/", "contract/", "e2e/", "agent/mcp/"),
     *(
-        "agent/providers/test_llama_server.py",
-        "core/tools/test_browser.py",
+        "test_extending.py",
+        "test_packaging.py",
         "core/tools/test_install_source_package.py",
+        "core/tools/test_browser.py",
     ),
-    *("test_extending.py", "test_packaging.py", "e2e/", "contract/", "cli/", "tui/", "agent/mcp/", "core/shell/"),
 )
-"""Where a file's tests take long for their number. One that starts last is waited for by the other workers."""
+"""Where a file's tests take long for their number. One that starts last is waited for by the other workers.
+
+Files that mostly wait stand before those that take all the CPU there is, so that the two mix."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

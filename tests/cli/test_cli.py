@@ -218,16 +218,27 @@ def test_policy_check_judges_and_runs_nothing(tmp_path: Path) -> None:
     assert {line["layer"] for line in judged["trace"]} == {"exec"} and judged["reason"]
 
 
-@pytest.mark.parametrize(("tool", "arguments", "decision"), [
+DEFAULT_POLICY: list[tuple[str, dict[str, object], str]] = [
     ("read_file", {"path": "a"}, "allow"), ("read_file", {"path": ".env"}, "ask"), ("edit_file", {"path": "a", "edits": [{"target": "x", "replacement": "y"}]}, "ask"),
     ("write_file", {"path": "new", "content": ""}, "allow"), ("write_file", {"path": "old", "content": "", "overwrite": True}, "ask"),
     ("delete_file", {"path": "old"}, "ask"), ("shell", {"command": "git status"}, "allow"), ("shell", {"command": "ls -la | head"}, "allow"),
     ("shell", {"command": "cat .env"}, "ask"), ("shell", {"command": "cat ../x"}, "ask"), ("shell", {"command": "ls > out"}, "ask"), ("shell", {"command": "echo $(rm x)"}, "ask"),
     ("nope", {}, "deny"), ("read_file", {}, "deny"), ("read_file", {"path": "/etc/passwd"}, "deny"), ("write_file", {"path": ".ollm/x", "content": ""}, "deny"),
-])  # fmt: skip
-def test_the_default_policy(tmp_path: Path, tool: str, arguments: dict[str, object], decision: str) -> None:
+]  # fmt: skip
+
+
+def test_the_default_policy(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
-    done = ollm("policy", "check", tool, json.dumps(arguments), cwd=tmp_path)
+    rows = [json.dumps({"name": tool, "arguments": arguments}) for tool, arguments, _ in DEFAULT_POLICY]
+    done = ollm("policy", "check", "--batch", "-", cwd=tmp_path, stdin="\n".join(rows))
+    judged = [row["decision"] for row in lines(done.stdout)]
+    assert [(*row[:2], decision) for row, decision in zip(DEFAULT_POLICY, judged, strict=True)] == DEFAULT_POLICY
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("tool", "decision"), [("read_file", "deny"), ("nope", "deny"), ("git_status", "allow")])
+def test_a_single_check_exits_0_whatever_it_decides(tmp_path: Path, tool: str, decision: str) -> None:
+    done = ollm("policy", "check", tool, "{}", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["decision"]) == (0, decision), done.stdout
 
 

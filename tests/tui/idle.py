@@ -2,7 +2,7 @@
 
 Textual sleeps in steps of 20 ms until one of them took less than 1 ms of CPU: that is 40 ms for each key where nothing
 is to be waited for, up to 1 s where the machine is busy, and too little where the process got no CPU at all. Here the
-event loop itself is asked: nothing is ready to run, no timer is due within those 20 ms, and no thread works for it.
+event loop itself is asked: nothing is ready to run, no timer is due soon, and no thread works for it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ import textual.pilot
 STEP_SECONDS = 1 / 50
 IDLE_SECONDS = STEP_SECONDS / 20
 """CPU time of one step below which Textual takes a process for idle."""
+SOON_SECONDS = 0.06
+"""A timer that is due within this is waited for: the screen's frames, the terminal's, and what follows a new size."""
+TIMERS_SECONDS = 0.25
+"""Whoever sets timers for longer than this does so again and again."""
 QUIET_ROUNDS = 3
 """Rounds of the event loop in which nothing was ready: what arrives at a descriptor needs one to be seen."""
 
@@ -32,12 +36,12 @@ async def wait_for_idle(min_sleep: float = STEP_SECONDS, max_sleep: float = 1) -
     await asyncio.sleep(min_sleep)
     quiet = 0
     while quiet < QUIET_ROUNDS and loop.time() - start < max_sleep:
-        if _in_threads:  # how long a thread takes cannot be told, so this is Textual's way
+        if _in_threads or loop.time() - start > TIMERS_SECONDS:  # nobody can tell how long these take: Textual's way
             used = time.process_time()
             await asyncio.sleep(STEP_SECONDS)
             quiet = QUIET_ROUNDS if time.process_time() - used < IDLE_SECONDS else 0
             continue
-        due = min(_due(loop, loop.time() + STEP_SECONDS), default=None)
+        due = min(_due(loop, loop.time() + SOON_SECONDS), default=None)
         await asyncio.sleep(0 if due is None else max(0.0, due - loop.time()))
         quiet = 0 if due is not None or loop._ready else quiet + 1  # type: ignore[attr-defined]  # there is no public way
 

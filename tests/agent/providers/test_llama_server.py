@@ -45,6 +45,8 @@ from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind, probe_serve
 from tests.agent.providers.collecting import asking, collect
 from tests.agent.test_loop import conversation
 
+pytestmark = pytest.mark.timeout(600)  # a model's replies take what the machine has left: minutes where others test too
+
 READY_WITHIN = 60.0
 """Seconds; loading takes 0.5 s on a quiet machine."""
 

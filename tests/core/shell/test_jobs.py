@@ -192,9 +192,9 @@ async def test_a_byte_beyond_the_end_is_refused(bench: Bench) -> None:
 async def test_with_a_person_there_the_default_limit_moves_a_command_to_the_background(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ollm_tui.core.tools.shell.DEFAULT_TIMEOUT_MS", 300)
+    monkeypatch.setattr("ollm_tui.core.tools.shell.DEFAULT_TIMEOUT_MS", 1000)
     attended = bench.attended()
-    result = await attended.shell("echo early; sleep 0.6; echo late; read x; echo got $x")
+    result = await attended.shell("echo early; sleep 1.8; echo late; read x; echo got $x")
     assert result.error is None
     assert "goes on in the background as c1" in result.llm_content
     assert data_of(result).output == "early\n"

@@ -24,18 +24,18 @@ def test_asking_and_forcing_together_take_less_than_three_seconds() -> None:
 
 
 async def test_a_gentle_end_is_tried_first_and_is_enough_for_most(bench: Bench) -> None:
-    result = await bench.shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done", timeout=200)
+    result = await bench.shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done", timeout=1000)
     assert data_of(result).output.endswith("bye\n")
     assert bench.hub.find(data_of(result).id).status.phase is CommandPhase.KILLED
 
 
 async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_time(bench: Bench) -> None:
-    result = await bench.shell("echo before; sleep 30", timeout=300)
+    result = await bench.shell("echo before; sleep 30", timeout=1000)
     assert result.error is not None
-    assert "300ms" in result.error.message
+    assert "1000ms" in result.error.message
     elapsed = result.error.details["elapsedMs"]
     assert isinstance(elapsed, int)
-    assert 300 <= elapsed < 20_000
+    assert 1000 <= elapsed < 20_000
     assert data_of(result).output == "before\n"
     assert result.llm_content.startswith("Exit code: none\n\nOutput:\nbefore\n")
     assert "ShellTimeoutError" in result.llm_content

@@ -95,10 +95,10 @@ async def test_a_jobs_output_says_that_the_person_typed(bench: Bench) -> None:
 
 
 async def test_what_the_person_takes_over_has_no_time_limit_and_is_waited_for(bench: Bench) -> None:
-    call = asyncio.ensure_future(bench.attended().shell("read x; echo got $x", timeout=700, idleTimeout=700))
+    call = asyncio.ensure_future(bench.attended().shell("read x; echo got $x", timeout=1500, idleTimeout=1500))
     await until(lambda: bench.hub.list() and bench.hub.find("c1").status.waiting_for_input)
     assert bench.hub.find("c1").take_over()
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(1.8)
     assert bench.hub.find("c1").status.running
     assert not call.done()
     bench.hub.find("c1").type(b"late\n")
