@@ -18,7 +18,6 @@ from textual.screen import Screen
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
-from ollm_tui.tui.attention import Attention
 from ollm_tui.tui.backend_holder import BackendHolder, runtime_backend
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
@@ -27,6 +26,7 @@ from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.leaving import Leaving
 from ollm_tui.tui.link_opener import LinkOpener
 from ollm_tui.tui.links import LinkAsked
+from ollm_tui.tui.notifications import Notifier
 from ollm_tui.tui.protocol import OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screen_commands import ScreenCommands, app_commands, palette_entries, pane_commands
@@ -94,8 +94,8 @@ class DashboardApp(App[int]):
         self.dashboard.chat.transcript.links.folders = lambda: (folder,)
         open_backend = open_backend or runtime_backend(options, self.clock)
         self.holder = BackendHolder(self, partial(open_backend, self.post_update), self._backend_started)
-        self.attention = Attention(self._write_out, os.environ)
-        self.leaving = Leaving(self, self.holder, self.attention, self.dashboard.presses)
+        self.notifier = Notifier(self._write_out, os.environ)
+        self.leaving = Leaving(self, self.holder, self.notifier, self.dashboard.presses)
         self.editor = ExternalEditor(self)
         self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
         self.screens = ScreenCommands(self, self.dashboard, self.editor)
@@ -144,7 +144,7 @@ class DashboardApp(App[int]):
                 self.dashboard.prompt.completer.resources = resources
             case _:
                 pass
-        self.attention.follow(self.dashboard.status.word)
+        self.notifier.follow(self.dashboard.status.word)
         self.screens.take(message)
 
     @on(Intent)
@@ -262,7 +262,7 @@ class DashboardApp(App[int]):
         if focused:
             # The click that brings the window back must not press anything.
             self.dashboard.reviewing.window_returned()
-        self.attention.focus_changed(focused)
+        self.notifier.focus_changed(focused)
         self.holder.handle(ReportFocus(focused))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
@@ -281,5 +281,5 @@ def adopt_settings(app: DashboardApp, settings: updates.ScreenSettings) -> None:
         app.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
     app.set_keymap(settings.keys)
     app.dashboard.reviewing.auto_open.enabled = settings.auto_open
-    app.attention.how = settings.notify
+    app.notifier.how = settings.notify
     app.dashboard.term.allow_clipboard(settings.allow_clipboard)

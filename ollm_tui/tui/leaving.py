@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.attention import Attention
 from ollm_tui.tui.backend_holder import BackendHolder
 from ollm_tui.tui.decisions import KeyPresses
+from ollm_tui.tui.notifications import Notifier
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -34,10 +34,10 @@ EXIT_ON_SIGNAL = 130
 class Leaving:
     """Closes the backend, which saves, and then the screen."""
 
-    def __init__(self, app: App[int], holder: BackendHolder, attention: Attention, presses: KeyPresses) -> None:
+    def __init__(self, app: App[int], holder: BackendHolder, notifier: Notifier, presses: KeyPresses) -> None:
         self._app = app
         self._holder = holder
-        self._attention = attention
+        self._notifier = notifier
         self._presses = presses
 
     async def ask(self) -> None:
@@ -71,7 +71,7 @@ class Leaving:
         """Close without a question."""
         if self._holder.backend is not None:
             self._app.notify("Closing ...", markup=False)
-        self._attention.give_title_back()
+        self._notifier.give_title_back()
         await self._holder.close()
         self._app.exit(code)
 

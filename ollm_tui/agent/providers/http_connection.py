@@ -17,7 +17,8 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import parse_json
 from ollm_tui.agent.providers.provider import ModelLoading, ProviderError, ProviderErrorKind, ProviderNotice
-from ollm_tui.agent.providers.provider_errors import RetryPolicy, ServerErrorReply, error_from, read_error_body, shown
+from ollm_tui.agent.providers.provider_errors import ServerErrorReply, error_from, read_error_body, shown
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject

@@ -37,8 +37,8 @@ from ollm_tui.agent.providers.provider import (
     ToolsMode,
     UserMessage,
 )
-from ollm_tui.agent.providers.provider_errors import RetryPolicy
 from ollm_tui.agent.providers.reply_reader import LineDecoder
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ollama_address
 from ollm_tui.core.base.results import JsonObject
 

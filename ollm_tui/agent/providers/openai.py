@@ -35,8 +35,9 @@ from ollm_tui.agent.providers.provider import (
     ToolsMode,
     UserMessage,
 )
-from ollm_tui.agent.providers.provider_errors import RetryPolicy, shown
+from ollm_tui.agent.providers.provider_errors import shown
 from ollm_tui.agent.providers.reply_reader import EventDecoder, ServerEvent
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import openai_address
 from ollm_tui.core.base.results import JsonObject
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.remembering import RuleEffect
     from ollm_tui.core.shell.status import CommandStatus, ProcessName
     from ollm_tui.core.todos.todo import Todo
-    from ollm_tui.tui.attention import Notify
+    from ollm_tui.tui.notifications import Notify
     from ollm_tui.tui.values import (
         Change,
         ConfirmationQueueSnapshot,

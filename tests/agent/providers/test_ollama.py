@@ -19,7 +19,7 @@ from ollm_tui.agent.providers.provider import (
     ToolMessage,
     UserMessage,
 )
-from ollm_tui.agent.providers.provider_errors import RetryPolicy
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.agent.providers.collecting import TOOLS, asking, collect

@@ -22,7 +22,8 @@ from ollm_tui.agent.providers.provider import (
     StreamEvent,
     TextDelta,
 )
-from ollm_tui.agent.providers.provider_errors import RetryPolicy, error_from, read_error_body
+from ollm_tui.agent.providers.provider_errors import error_from, read_error_body
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.bus.states import Origin
 from tests.agent.providers.collecting import Collected, asking, collect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.events import AppBlur, AppFocus
 
-from ollm_tui.tui.attention import Attention
+from ollm_tui.tui.notifications import Notifier
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.values import Activity, StatusWord
 from tests.tui.pilot import question, stage
@@ -12,11 +12,11 @@ from tests.tui.pilot import question, stage
 
 def told(*words: StatusWord, how: str = "all", **environment: str) -> str:
     written: list[str] = []
-    attention = Attention(written.append, environment)
-    attention.how = how  # type: ignore[assignment]  # as settings give it
-    attention.focus_changed(False)
+    notifier = Notifier(written.append, environment)
+    notifier.how = how  # type: ignore[assignment]  # as settings give it
+    notifier.focus_changed(False)
     for word in words:
-        attention.follow(word)
+        notifier.follow(word)
     return "".join(written)
 
 
@@ -34,7 +34,7 @@ def test_each_terminal_is_told_in_the_way_it_knows() -> None:
 async def test_a_question_and_the_end_of_a_turn_are_said_while_the_window_is_elsewhere() -> None:
     async with stage() as here:
         written: list[str] = []
-        here.app.attention.write = written.append
+        here.app.notifier.write = written.append
         await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
         await here.show_queue(question())
         await here.show_queue()

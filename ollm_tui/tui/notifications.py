@@ -22,7 +22,7 @@ _RESTS = {
 }
 
 
-class Attention:
+class Notifier:
     """Follows the state word of the status line. Says each change that needs the person once, and only unfocused."""
 
     def __init__(self, write: Callable[[str], None], environment: Mapping[str, str]) -> None:
