@@ -99,7 +99,7 @@ class DashboardDialogs:
         more = len(update.processes) - SHOWN_PROCESSES
         facts = (
             f"It runs {names}{f' and {more} more' if more > 0 else ''}.",
-            "All its processes are asked to end, and forced after two seconds.",
+            "All of it is hung up, and forced to end after two seconds.",
         )
         question = YesNoScreen("Close this shell?", facts, "close it", self._screen.presses)
         close = CloseShell(update.command_id, although_busy=True)
