@@ -122,6 +122,7 @@ def camera(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> Camera
     """Nothing of the terminal that the tests run in gets into a picture."""
     for name in ("NO_COLOR", "COLORTERM", "TERM", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(DashboardApp, "TOOLTIP_DELAY", 600.0)  # its half second is over before a busy machine's picture
     return Camera(snap_compare)
 
 

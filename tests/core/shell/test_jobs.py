@@ -257,11 +257,13 @@ async def test_a_program_that_waits_for_keys_nobody_types_is_handed_back(
 
 async def test_moving_to_the_background_loses_no_byte(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ollm_tui.core.tools.shell.DEFAULT_TIMEOUT_MS", 60)
-    numbers = "".join(f"{n} 日本\n" for n in range(1, 41))
-    for _ in range(5):
+    numbers = "".join(f"{n} 日本\n" for n in range(1, 42))
+    for at in range(5):
+        said = "printf '%s \\346\\227' $n; sleep 0.002; printf '\\245\\346\\234\\254\\n'"
         moved = await bench.attended().shell(
-            "for n in {1..40}; do printf '%s \\346\\227' $n; sleep 0.002; printf '\\245\\346\\234\\254\\n'; done"
+            f"for n in {{1..40}}; do {said}; done; until [ -e go{at} ]; do sleep 0.01; done; n=41; {said}"
         )
+        (bench.root / f"go{at}").touch()  # however late the move came, there is something left to say
         command = data_of(moved).id
         await until(lambda command=command: not bench.hub.find(command).status.running)
         rest = await output(bench, id=command)
