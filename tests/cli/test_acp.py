@@ -16,6 +16,7 @@ import pytest
 from acp import RequestError, helpers, schema, spawn_agent_process
 
 from ollm_tui.cli import main
+from tests.processes import children_that
 
 SECONDS = 30
 Choose = Callable[["Editor", schema.ToolCallUpdate, list[schema.PermissionOption]], Awaitable[str | None]]
@@ -164,7 +165,7 @@ async def test_an_editor_that_vanishes_approves_nothing_and_leaves_nothing_behin
         prompting = asyncio.ensure_future(editor.prompt(helpers.text_block("Write")))
         async with asyncio.timeout(SECONDS):
             await editor.asked.wait()
-        [process] = [one for one in psutil.Process().children() if "acp" in one.cmdline()]
+        [process] = children_that(lambda line: "acp" in line.split())
     prompting.cancel()
     await asyncio.gather(prompting, return_exceptions=True)
     assert not psutil.wait_procs([process], timeout=SECONDS)[1]

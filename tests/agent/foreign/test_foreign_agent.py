@@ -31,6 +31,7 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, ConfigurationError, Runtime, open_runtime
 from ollm_tui.testing import Answer, answer_confirmations
+from tests.processes import children_that
 
 pytest.importorskip("acp")
 FAKE = Path(__file__).parents[2] / "data" / "acp_agent.py"
@@ -232,7 +233,7 @@ async def test_an_agent_deaf_to_the_end_goes_when_this_program_is_killed(tmp_pat
     assert run.stdout is not None
     async with asyncio.timeout(60):
         assert b"I hear nothing" in await run.stdout.readuntil(b"nothing")
-    [agent] = [one for one in psutil.Process(run.pid).children() if str(FAKE) in one.cmdline()]
+    [agent] = children_that(lambda line: str(FAKE) in line, run.pid)
     run.kill()
     await run.wait()
     await until(lambda: not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE)

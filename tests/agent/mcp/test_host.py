@@ -17,6 +17,7 @@ import pytest
 from ollm_tui.agent.mcp.host import McpHost
 from ollm_tui.core.base.errors import McpFailed, ToolTimeout
 from ollm_tui.mcp_host.frames import MAX_TOOLS, Asked, Connected, ElicitationAnswer, Lost, ServerSpec
+from tests.processes import children_that
 
 FAKE = str(Path(__file__).parents[2] / "data" / "mcp_server.py")
 SECONDS = 30
@@ -179,10 +180,7 @@ async def test_a_call_that_is_given_up_leaves_the_server_there() -> None:
 async def test_stubborn_servers_and_their_children_are_ended_with_the_host() -> None:
     heard = Heard()
     await heard.connect("slowclose", "fork", "good")
-    me = psutil.Process()
-    children = [
-        one for one in me.children(recursive=True) if "mcp" in " ".join(one.cmdline()) or "61.25" in one.cmdline()
-    ]
+    children = children_that(lambda line: "mcp" in line or "61.25" in line, recursive=True)
     assert len(children) == 5, "the host, three servers, and a child of one"
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -197,7 +195,7 @@ async def test_when_the_host_is_killed_calls_fail_and_the_next_one_starts_it_aga
         await heard.connect("good", "hang")
         call = asyncio.ensure_future(heard.echo("hang"))
         await asyncio.sleep(0.05)
-        [host] = [one for one in psutil.Process().children() if "ollm_tui.mcp_host" in one.cmdline()]
+        [host] = children_that(lambda line: "ollm_tui.mcp_host" in line)
         os.kill(host.pid, 9)
         with pytest.raises(McpFailed, match="has ended"):
             await call

@@ -44,6 +44,7 @@ from ollm_tui.runtime import Attendance
 from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.collecting import asking, collect
 from tests.agent.test_loop import conversation
+from tests.processes import children_that
 
 pytestmark = pytest.mark.timeout(600)  # a model's replies take what the machine has left: minutes where others test too
 
@@ -302,7 +303,7 @@ async def test_a_file_is_run_by_a_child_that_is_started_again_after_a_crash(tmp_
     got = await collect(provider, asked)
     assert got.text and got.events[0] == ModelLoading(weights().stem)
     assert provider.describe().context_window == 512
-    [child] = [one for one in psutil.Process().children() if "embedded_server" in " ".join(one.cmdline())]
+    [child] = children_that(lambda line: "embedded_server" in line)
     [port] = {one.laddr.port for one in child.net_connections() if one.status == psutil.CONN_LISTEN}
     stranger = OpenAIProvider(f"http://127.0.0.1:{port}", "any", "guessed")
     refused = await collect(stranger, asked)
@@ -313,7 +314,7 @@ async def test_a_file_is_run_by_a_child_that_is_started_again_after_a_crash(tmp_
         while not (again := await collect(provider, asked)).text:
             assert again.failure is not None, "a crash ends a turn"
     assert again.text == got.text
-    [child] = [one for one in psutil.Process().children() if "embedded_server" in " ".join(one.cmdline())]
+    [child] = children_that(lambda line: "embedded_server" in line)
     await provider.aclose()
     assert not child.is_running()
     (tmp_path / "no.gguf").write_bytes(b"GGUF but not really")

@@ -18,6 +18,7 @@ from ollm_tui.core.shell.process_tree import ProcessInfo, ProcessTree
 from ollm_tui.core.shell.status import CommandEnding, CommandPhase, TimeLimits
 from ollm_tui.core.shell.termination import GRACE, VANISH_SECONDS, Termination
 from tests.core.shell.conftest import Bench, data_of, in_session, own_descriptors, until
+from tests.processes import own_children
 
 
 def test_asking_and_forcing_together_take_less_than_three_seconds() -> None:
@@ -169,11 +170,10 @@ async def test_300_commands_leave_no_zombie_no_descriptor_and_no_thread(tmp_path
 def own_zombies() -> set[str]:
     """The children of this process that are over and not waited for: tests before this one leave some, too."""
     found: set[str] = set()
-    for children in Path("/proc/self/task").glob("*/children"):
-        for pid in children.read_text().split():
-            with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                    found.add(pid)
+    for pid in own_children():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                found.add(pid)
     return found
 
 

@@ -12,7 +12,6 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -30,6 +29,7 @@ from ollm_tui.core.tools import grep
 from ollm_tui.core.tools.context import Limits
 from ollm_tui.core.tools.grep import GREP, GrepData, GrepMatch
 from tests.core.tools.file_reads import call, called, git, write
+from tests.processes import children_that
 
 ENGINES = ["ripgrep", "ripgrep, settled", "here"]
 """In folders that have just changed nothing is taken from ripgrep's output unless the files say the same."""
@@ -644,8 +644,7 @@ async def test_a_cancelled_search_leaves_no_process(tmp_path: Path, engine: str)
     asyncio.get_running_loop().call_later(0.02, controller.abort, "enough")
     with pytest.raises(OperationCancelled, match="enough"):
         await call(GREP, tmp_path, {"pattern": "(s.m.|t.x.)+ [a-z ]+ through$"}, signal=controller.signal)
-    children = [child.name() for child in psutil.Process().children(recursive=True)]
-    assert "rg" not in children
+    assert not children_that(lambda line: line.split(" ")[0].rpartition("/")[2] == "rg", recursive=True)
 
 
 def test_ripgrep_is_never_taken_from_a_folder_a_model_can_write_to(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -14,18 +13,13 @@ from ollm_tui.core.web import child_process, readable
 from ollm_tui.core.web.child_process import LARGE_TAGS, ReaderLimits, UnreadableError, needs_process, read_large
 from ollm_tui.core.web.extraction import SelectorNotFoundError, extract_main, extract_selected
 from tests.core.web.server import access, call, reply, running_server
+from tests.processes import own_children
 
 SIGNAL = AbortController().signal
 URL = "http://host/page"
 ENDLESS = ", ".join(["div div div div div"] * 40)
 """Takes minutes on a page of many nested elements."""
 NESTED = f"{'<div>' * 2_000}deep{'</div>' * 2_000}"
-
-
-def children() -> set[str]:
-    """Processes of ours, by their numbers."""
-    found = Path("/proc/self/task")
-    return {pid for task in found.iterdir() for pid in (task / "children").read_text().split()}
 
 
 @pytest.mark.parametrize(
@@ -67,25 +61,25 @@ async def test_what_fills_the_memory_or_says_too_much_is_a_failure(monkeypatch: 
 
 async def test_an_endless_selector_ends_with_the_time_and_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readable, "READING_SECONDS", 1.0)
-    before = children()
+    before = own_children()
     async with running_server() as server:
         server.answers["/"] = reply(NESTED)
         with pytest.raises(FetchTimeout, match="could not be read within"):
             await call(WEB_FETCH, access(server), url=f"{server.origin}/", selector=ENDLESS)
-    assert children() <= before
+    assert own_children() <= before
 
 
 async def test_an_abort_ends_the_reading_and_its_process() -> None:
-    before = children()
+    before = own_children()
     controller = AbortController()
     running = asyncio.ensure_future(read_large(NESTED, ENDLESS, URL, controller.signal))
     async with asyncio.timeout(30):
-        while children() <= before:
+        while own_children() <= before:
             await asyncio.sleep(0.01)
     controller.abort()
     with pytest.raises(OperationCancelled):
         await running
-    assert children() <= before
+    assert own_children() <= before
 
 
 async def test_a_page_that_cannot_be_read_says_what_to_ask_for_instead(monkeypatch: pytest.MonkeyPatch) -> None:
