@@ -27,9 +27,8 @@ from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.journal_undo import Undo, open_undo
+from ollm_tui.core.files.recent_paths import UnaskedWrites, VacatedPaths
 from ollm_tui.core.files.trash import Trash
-from ollm_tui.core.files.unasked_writes import UnaskedWrites
-from ollm_tui.core.files.vacated_paths import VacatedPaths
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision

@@ -25,10 +25,10 @@ from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.references import MAX_CHARACTERS as MAX_REFERENCE
 from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
+from ollm_tui.agent.session.history import turn_name
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
 from ollm_tui.agent.session.reading import lineage
 from ollm_tui.agent.session.recording import TerminalRecorder
-from ollm_tui.agent.session.rewind import turn_name
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin

@@ -13,12 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ollm_tui.agent.context import TOOL_SEARCH
-from ollm_tui.agent.mcp.approved import ApprovedTools, digest_of
 from ollm_tui.agent.mcp.host import McpHost
 from ollm_tui.agent.mcp.offers import ServerOffers, offer_tools
 from ollm_tui.agent.mcp.search import search_tool
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings
-from ollm_tui.agent.mcp.tools import McpTool, build_tools
+from ollm_tui.agent.mcp.tools import ApprovedTools, McpTool, build_tools, digest_of
 from ollm_tui.agent.token_estimate import estimated_tokens
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import McpFailed

@@ -40,8 +40,7 @@ from ollm_tui.core.policy.rules import Decision, ExecMode, Mode
 from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Question
-from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.plan_grants import PlanGrant
+from ollm_tui.core.tools.context import PlanGrant, ToolContext
 from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import function_schema

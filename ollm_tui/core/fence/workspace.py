@@ -38,8 +38,8 @@ from ollm_tui.core.fence.file_identity import (
     linked_credentials,
     protected_by_identity,
 )
-from ollm_tui.core.fence.git_secrets import is_secret_configuration
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
+from ollm_tui.core.fence.secrets import is_secret_configuration
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
 

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ollm_tui.core.fence.git_secrets import secrets_in
+from ollm_tui.core.fence.secrets import secrets_in
 
 MAX_BYTES = 1_000_000
 MAX_MODULES = 200

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.abort import AbortSignal
     from ollm_tui.core.browser.session import BrowserSession
     from ollm_tui.core.fence.workspace import Workspace
+    from ollm_tui.core.files.recent_paths import UnaskedWrites, VacatedPaths
     from ollm_tui.core.files.trash import Trash
-    from ollm_tui.core.files.unasked_writes import UnaskedWrites
-    from ollm_tui.core.files.vacated_paths import VacatedPaths
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.search.code_vectors import CodeVectors
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
-    from ollm_tui.core.tools.plan_grants import PlanGrant
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -154,7 +152,7 @@ class ToolContext:
         """Return the paths that calls moved away or deleted."""
         if self.vacated is not None:
             return self.vacated
-        from ollm_tui.core.files.vacated_paths import VacatedPaths
+        from ollm_tui.core.files.recent_paths import VacatedPaths
 
         return VacatedPaths(self.defaults.store, self.clock)
 
@@ -163,7 +161,7 @@ class ToolContext:
         """Return the paths that calls wrote although nobody was asked."""
         if self.unasked is not None:
             return self.unasked
-        from ollm_tui.core.files.unasked_writes import UnaskedWrites
+        from ollm_tui.core.files.recent_paths import UnaskedWrites
 
         return UnaskedWrites(self.defaults.store, self.clock)
 
@@ -227,3 +225,22 @@ class CommandReader(Protocol):
     def exit_code_is_answer(self, command: str, code: int | None) -> bool:
         """Return whether the exit code is an answer ("not found", "differs") rather than a failure."""
         ...
+
+
+PATH_PARAMETERS = ("path", "from", "to", "directory", "paths")
+"""Parameters that name what a call touches."""
+
+PATH_TOOLS = ("write_file", "edit_file")
+"""The tools of a step that names paths and no tool."""
+
+
+@dataclass(frozen=True)
+class PlanGrant:
+    """One thing that an approved plan lets run; a `path` that ends with `/` is a folder."""
+
+    tool: str
+    path: str = ""
+    command: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.path or self.command}".rstrip()

@@ -25,7 +25,7 @@ from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.diff import FileDiff, diff_texts
 from ollm_tui.core.files.snapshots import FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import decode
-from ollm_tui.core.formatting.formatters import FormatterCall, find_formatter, format_text
+from ollm_tui.core.formatters import FormatterCall, find_formatter, format_text
 from ollm_tui.core.sandbox.engines import look_works
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, TouchedPath
 from ollm_tui.core.tools.file_changes import FileChangeInvocation, link_notes, link_warnings

@@ -11,9 +11,9 @@ from textual.widgets import Input
 
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses, Readiness
-from ollm_tui.tui.group_selection import GroupSelection
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
 from ollm_tui.tui.question_groups import rule_wording
+from ollm_tui.tui.question_queue import GroupSelection
 from ollm_tui.tui.screens.group_box import GroupBox
 from ollm_tui.tui.screens.key_timing import after_burst
 from ollm_tui.tui.values import ConfirmationQueueSnapshot

@@ -13,12 +13,11 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
-from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import CloseMemory, DeleteMemory, ListMemories, SaveMemory, UndoMemoryChange
 from ollm_tui.tui.screens.list_and_text import KeyHint
 from ollm_tui.tui.screens.memory_browser import MemoryBrowser, list_row, listed_words, size_words
-from ollm_tui.tui.screens.memory_editor import MemoryEditor
+from ollm_tui.tui.screens.memory_editor import Editable, MemoryEditor
 from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
 from ollm_tui.tui.styled_text import TextRole, app_of
 from ollm_tui.tui.values import MemoryListing, MemoryOutcome, MemoryText

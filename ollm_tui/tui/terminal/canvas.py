@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
-from ollm_tui.tui.terminal.palette import palette_of, selection_style
+from ollm_tui.tui.terminal.strips import palette_of, selection_style
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 

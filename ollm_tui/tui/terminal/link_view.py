@@ -10,8 +10,7 @@ from textual import events, on
 from textual.binding import BindingType
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
-from ollm_tui.tui.link_pointer import LinkPointer
-from ollm_tui.tui.links import FileName, LinkToPrompt, WebLink, candidate_at, hyperlink
+from ollm_tui.tui.links import FileName, LinkPointer, LinkToPrompt, WebLink, candidate_at, hyperlink
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.command_view import CommandView
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports

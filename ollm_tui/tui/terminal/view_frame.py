@@ -10,10 +10,9 @@ from rich.style import Style as RichStyle
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
+from ollm_tui.tui.terminal.emulator.osc import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
-from ollm_tui.tui.terminal.palette import TerminalPalette
-from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter
+from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter, TerminalPalette
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.text_search import NO_MATCHES, TextMatch, TextMatches
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from ollm_tui.agent.mcp.approved import ApprovedTools
 from ollm_tui.agent.mcp.elicitation import Elicitation
 from ollm_tui.agent.mcp.servers import McpServers, ServerState
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings, read_servers
-from ollm_tui.agent.mcp.tools import build_tools
+from ollm_tui.agent.mcp.tools import ApprovedTools, build_tools
 from ollm_tui.core import (
     ConfirmationDetails,
     ConfirmationRequest,

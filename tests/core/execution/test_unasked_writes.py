@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core import MessageBus, PolicyEngine, ToolExecutor, ToolRegistry, ToolResult, Workspace, builtin_tools
-from ollm_tui.core.files.unasked_writes import UnaskedWrites
+from ollm_tui.core.files.recent_paths import UnaskedWrites
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import PolicySources

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.core import formatters
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, ShellExecutionFailed, ShellTimeout
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview, TextPreview
-from ollm_tui.core.formatting import formatters
 from ollm_tui.core.sandbox.engines import look_works
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.format_code import FORMAT_CODE, FormatCodeData

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
 from ollm_tui.core.fence.dir_handle import is_settled
-from ollm_tui.core.fence.git_secrets import is_secret_configuration
 from ollm_tui.core.fence.protected_paths import holds_credentials
+from ollm_tui.core.fence.secrets import is_secret_configuration
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.git.configuration import configured_program, holds_secrets, index_files, tracked_names
 
