@@ -21,7 +21,8 @@ from ollm_tui.options import Options
 from ollm_tui.tui.backend_holder import BackendHolder, runtime_backend
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
-from ollm_tui.tui.first_frame import DEFAULT_THEME, end_start, first_frame
+from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
+from ollm_tui.tui.garbage import IdleCollector
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.leaving import Leaving
 from ollm_tui.tui.link_opener import LinkOpener
@@ -88,6 +89,7 @@ class DashboardApp(App[int]):
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
+        self.collector = IdleCollector(self.set_timer, self.clock.monotonic)
         self.key_order = KeyOrder(self, self.dashboard, super().on_event)
         folder = options.workspace or Path()
         self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = folder
@@ -125,7 +127,7 @@ class DashboardApp(App[int]):
     # -- the backend -------------------------------------------------------------------------------------------------
 
     def _backend_started(self) -> None:
-        self.set_timer(COLLECT_AFTER_SECONDS, end_start)
+        self.set_timer(COLLECT_AFTER_SECONDS, self.collector.end_start)
         remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
         self.run_worker(remember, name="prompt history", exit_on_error=False)
 
@@ -146,6 +148,7 @@ class DashboardApp(App[int]):
                 pass
         self.notifier.follow(self.dashboard.status.word)
         self.screens.take(message)
+        self.collector.consider()
 
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
@@ -167,6 +170,8 @@ class DashboardApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys and pastes act in the order they were typed."""
+        if isinstance(event, events.InputEvent | events.Paste):
+            self.collector.note_key()
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_order.take(event)
             return

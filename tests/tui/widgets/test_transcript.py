@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 
 import pytest
 from hypothesis import example, given, settings
@@ -26,7 +27,7 @@ from ollm_tui.tui.values import (
 )
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import BlockPainter
-from ollm_tui.tui.widgets.conversation_layout import LAID_OUT_ENTRIES, ConversationLayout
+from ollm_tui.tui.widgets.conversation_layout import LAID_OUT_ENTRIES, BlockSlot, ConversationLayout
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.markdown_blocks import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
 from ollm_tui.tui.widgets.row_list import ListRow
@@ -165,6 +166,18 @@ def test_measured_rows_agree_with_what_is_painted(entries: list[tuple[str, str]]
     assert document.height == height, "painting what was measured changes nothing"
     assert all(strip is None or strip.cell_length == width for strip in painted)
     assert document.strip_at(height) is None
+
+
+def test_an_answer_that_grows_leaves_none_of_its_earlier_states_behind() -> None:
+    document = ConversationLayout(EntryComposer(lambda: 0.0).blocks_of)
+    document.restyle(painter(), 80)
+    document.upsert(AnswerEntry("a", "m", "", live=True))
+    earlier: list[weakref.ref[BlockSlot]] = []
+    for number in range(50):
+        document.grow(AnswerGrew("a", text=f"word{number} of one long paragraph "))
+        document.measure(0, document.height)
+        earlier.append(weakref.ref(document.items[0].slots[-1]))
+    assert [slot() is None for slot in earlier] == [True] * 49 + [False]
 
 
 def answer(text: str, name: str = "a", *, live: bool = False) -> EntriesChanged:
