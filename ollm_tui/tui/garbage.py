@@ -1,7 +1,7 @@
 """The garbage collector of the dashboard's process: full collections run where no key waits for them.
 
-Textual's objects form circles, so they are needed; one over all that lives stops everything for a tenth of a second, and
-by itself Python runs it while objects are made: in the midst of a painting.
+Textual's objects form circles, so they are needed; one over all that lives stops everything for a tenth of a second,
+and by itself Python runs it while objects are made: in the midst of a painting.
 """
 
 from __future__ import annotations
