@@ -8,7 +8,7 @@ import signal as signals
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, on
 from textual.app import App, SystemCommand
@@ -62,10 +62,16 @@ class DashboardApp(App[int]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(
-            ("f1", "help", "Help", "app.help", "All keys"),
+            ("f1", "open('help')", "Help", "app.help", "All keys"),
             ("ctrl+p", "command_palette", "Palette", "app.palette", "Find and run any action"),
-            ("ctrl+n", "memory", "Memory", "app.memory", "Read, edit and delete what is remembered"),
-            ("ctrl+s", "sessions", "Sessions", "session.pick", "Go on with an earlier session, or begin a new one"),
+            ("ctrl+n", "open('memory')", "Memory", "app.memory", "Read, edit and delete what is remembered"),
+            (
+                "ctrl+s",
+                "open('sessions')",
+                "Sessions",
+                "session.pick",
+                "Go on with an earlier session, or begin a new one",
+            ),
             priority=True,
         ),
         *key_bindings(("ctrl+c", "copy_or_stop", "Copy", "app.copy", "Copy what is selected; else stop the turn")),
@@ -91,6 +97,7 @@ class DashboardApp(App[int]):
         self.dashboard = Dashboard(self.clock.monotonic)
         self.collector = IdleCollector(self.set_timer, self.clock.monotonic)
         self.key_order = KeyOrder(self, self.dashboard, super().on_event)
+        self.program_takes_keys = self.key_order.program_takes_keys
         folder = options.workspace or Path()
         self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = folder
         self.dashboard.chat.transcript.links.folders = lambda: (folder,)
@@ -179,10 +186,6 @@ class DashboardApp(App[int]):
             self.key_order.note_press(event)
         await super().on_event(event)
 
-    def program_takes_keys(self) -> bool:
-        """Return whether keys go to a program; also asked in the driver's thread."""
-        return self.key_order.program_takes_keys()
-
     def _write_out(self, sequence: str) -> None:
         """Send a control sequence to the outer terminal."""
         if self._driver is not None:
@@ -212,26 +215,20 @@ class DashboardApp(App[int]):
         """Return whether a key works now."""
         # Textual asks priority bindings before the focused widget: a program in the terminal must get its keys.
         if self.screen is self.dashboard and self.dashboard.term.captures_keys:
-            return action not in ("help", "memory", "sessions", "command_palette", "leave", "copy_or_stop")
-        if action == "help":
-            return self.screen.name != "help"
-        if action in ("memory", "sessions"):
-            return self.screen is self.dashboard
+            return action not in ("open", "command_palette", "leave", "copy_or_stop")
+        if action == "open":
+            return self.screen.name != "help" if parameters == ("help",) else self.screen is self.dashboard
         return super().check_action(action, parameters)
 
-    def action_help(self) -> None:
-        """Open the help."""
-        from ollm_tui.tui.screens.help_screen import HelpScreen
-
-        self.push_screen(HelpScreen(self.commands))
-
-    def action_sessions(self) -> None:
-        """Open the list of sessions."""
-        self.screens.browse()
-
-    def action_memory(self, containing: str = "") -> None:
-        """Open the memory, narrowed to what contains the text."""
-        self.screens.memory(containing)
+    def action_open(self, screen: Literal["help", "memory", "sessions"]) -> None:
+        """Open a screen that has a key everywhere."""
+        match screen:
+            case "help":
+                self.screens.help(self.commands)
+            case "memory":
+                self.screens.memory()
+            case "sessions":
+                self.screens.browse()
 
     @on(Prompt.EditorAsked)
     def _edit_draft(self, message: Prompt.EditorAsked) -> None:

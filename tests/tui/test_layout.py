@@ -84,7 +84,7 @@ async def test_the_confirmation_has_its_keys_in_sight_at_every_size(size: tuple[
         assert "Esc" in here.text
         await here.arm()
         await here.press("end")
-        here.modal.draw()
+        here.modal.box.draw()
         await here.settle()
         assert "Approve once" in here.text or "y yes" in here.text
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.timer import Timer
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.group_selection import GroupSelection
 from ollm_tui.tui.question_groups import QuestionGroup
 from ollm_tui.tui.screens.group_rule import RuleForm
-from ollm_tui.tui.screens.question_screens import after_burst
+from ollm_tui.tui.screens.key_timing import KeyTiming
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, set_border
 from ollm_tui.tui.widgets.question_list import QuestionList, question_row
 from ollm_tui.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.remembering import RuleEffect
 
 WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
@@ -67,7 +68,7 @@ class GroupBox(Vertical):
         super().__init__(id="group-box", classes="-high" if selection.high_risk else None)
         self.selection = selection
         self.guard = DecisionGuard(presses)
-        self._ready_timer: Timer | None = None
+        self.timing = KeyTiming(self, self.guard, self.draw)
         self._head = TextBox("group-head")
         self.list = QuestionList("group-list")
         self.reason = ReasonLine()
@@ -102,6 +103,9 @@ class GroupBox(Vertical):
         self.reason.display = self.rule.display = False
         self.list.focus()
 
+    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
+        """Take no notice: reviews are for the confirmation of one question."""
+
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
         """Show what the rule would do."""
         self.rule.show_effect(item_ids, effect)
@@ -127,32 +131,17 @@ class GroupBox(Vertical):
     def _decision(self, verb: str) -> Hashable:
         return (verb, self.selection.targets)
 
-    def after_burst(self, act: Callable[[], None]) -> None:
-        """Do what the press that is handled decides, unless another key follows at once."""
-        after_burst(self, self.guard, act)
-
     def rearm(self) -> None:
         """Let no key decide until what is shown is painted and read."""
         change = self.guard.renew()
         if not self.unread:
             self.guard.see_end()
-        self.call_after_refresh(self._painted, change)
-        self.draw()
-
-    def _painted(self, change: int) -> None:
-        self.guard.show(change)
-        self.draw_when_ready()
-
-    def draw_when_ready(self) -> None:
-        """Draw again once the keys count."""
-        if self._ready_timer is not None:
-            self._ready_timer.stop()
-        self._ready_timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
+        self.timing.rearm(change)
 
     # -- drawing -----------------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw head, list and keys."""
+        """Draw head, list and keys; called each second while a clock runs."""
         selection = self.selection
         details = selection.first.details
         what = f"{len(selection.shown)} similar questions   {details.risk.value.upper()}   {visible(details.tool_name)}"

@@ -54,6 +54,13 @@ class FoundRows:
         self.current = RowPosition(index, (rows[0] if step > 0 else rows[-1]) if rows else 0)
         return self.current
 
+    @property
+    def number(self) -> tuple[int, int]:
+        """Which of the current entry's rows with hits is the current one, and how many there are."""
+        at = self.current
+        rows = [] if at is None else self.rows_of(at.index)
+        return (rows.index(at.row) + 1 if at is not None and at.row in rows else 0), len(rows)
+
     def marked(self, strip: Strip, position: RowPosition) -> Strip:
         """Return a row with its hits marked."""
         if self._pattern is None:
