@@ -28,6 +28,7 @@ from ollm_tui.tui.leaving import Leaving
 from ollm_tui.tui.link_opener import LinkOpener
 from ollm_tui.tui.links import LinkAsked
 from ollm_tui.tui.notifications import Notifier
+from ollm_tui.tui.pictures.outer_pictures import OuterPictures
 from ollm_tui.tui.protocol import OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screen_commands import ScreenCommands, app_commands, palette_entries, pane_commands
@@ -104,6 +105,11 @@ class DashboardApp(App[int]):
         open_backend = open_backend or runtime_backend(options, self.clock)
         self.holder = BackendHolder(self, partial(open_backend, self.post_update), self._backend_started)
         self.notifier = Notifier(self._write_out, os.environ)
+        self.pictures = OuterPictures(
+            self._write_out, colours=self.console.color_system == "truecolor" and not self.no_color
+        )
+        self.take_terminal_version = self.pictures.take_version
+        self.dashboard.term.outer_pictures = self.pictures
         self.leaving = Leaving(self, self.holder, self.notifier, self.dashboard.presses)
         self.editor = ExternalEditor(self)
         self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
@@ -128,7 +134,8 @@ class DashboardApp(App[int]):
         self.leaving.on_signals(lambda: self.editor.is_open)
 
     def on_unmount(self) -> None:
-        """Restore the signal handler."""
+        """Restore the signal handler, and have the outer terminal forget our pictures."""
+        self.pictures.forget()
         signals.signal(signals.SIGHUP, signals.SIG_DFL)
 
     # -- the backend -------------------------------------------------------------------------------------------------
