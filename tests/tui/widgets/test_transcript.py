@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import example, given, settings
@@ -22,6 +24,7 @@ from ollm_tui.tui.values import (
     CallEntry,
     ConversationCleared,
     EntriesChanged,
+    Entry,
     NoteEntry,
     UserEntry,
 )
@@ -390,6 +393,26 @@ async def test_hits_are_marked_counted_and_gone_through_row_by_row() -> None:
         await wait_until(here.pilot, lambda: "Nothing contains" in here.text)
         await here.press("escape")
         assert "needlezzz  " not in here.text and not chat.check_action("found", (1,))
+
+
+@pytest.mark.parametrize("kind", [UserEntry, partial(AnswerEntry, model="qwen3")])
+async def test_a_hit_that_is_wrapped_is_found_and_marked_in_both_rows(kind: Callable[..., Entry]) -> None:
+    async with stage() as here:
+        text = " ".join(["filling"] * 11) + " a silver birch and more"
+        await here.post(updates.ConversationUpdate(EntriesChanged((kind("e1", text=text), UserEntry("e2", "silver")))))
+        rows = here.text.splitlines()
+        above = next(at for at, row in enumerate(rows) if "silver" in row)
+        assert "birch" not in rows[above] and rows[above + 1].strip().startswith("birch"), here.text
+        await here.press("ctrl+f", *"silver birch", "enter")
+        await wait_until(here.pilot, lambda: "1/1" in here.text)
+        strips = here.app.dashboard._compositor.render_strips()
+        rows = here.text.splitlines()
+        above = next(at for at, row in enumerate(rows) if "silver" in row)
+        marked = [
+            "".join(part.text for part in strips[row] if part.style and part.style.reverse)
+            for row in (above, above + 1)
+        ]
+        assert marked == ["silver", "birch"]
 
 
 async def test_a_search_marks_wide_characters_and_takes_no_pattern() -> None:
