@@ -21,12 +21,14 @@ from ollm_tui.options import Options
 from ollm_tui.tui.backend_holder import BackendHolder, runtime_backend
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
-from ollm_tui.tui.first_frame import DEFAULT_THEME, end_start, first_frame
+from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
+from ollm_tui.tui.garbage import IdleCollector
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.leaving import Leaving
 from ollm_tui.tui.link_opener import LinkOpener
 from ollm_tui.tui.links import LinkAsked
 from ollm_tui.tui.notifications import Notifier
+from ollm_tui.tui.pictures.outer_pictures import OuterPictures
 from ollm_tui.tui.protocol import OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screen_commands import ScreenCommands, app_commands, palette_entries, pane_commands
@@ -94,6 +96,7 @@ class DashboardApp(App[int]):
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
+        self.collector = IdleCollector(self.set_timer, self.clock.monotonic)
         self.key_order = KeyOrder(self, self.dashboard, super().on_event)
         self.program_takes_keys = self.key_order.program_takes_keys
         folder = options.workspace or Path()
@@ -102,6 +105,11 @@ class DashboardApp(App[int]):
         open_backend = open_backend or runtime_backend(options, self.clock)
         self.holder = BackendHolder(self, partial(open_backend, self.post_update), self._backend_started)
         self.notifier = Notifier(self._write_out, os.environ)
+        self.pictures = OuterPictures(
+            self._write_out, colours=self.console.color_system == "truecolor" and not self.no_color
+        )
+        self.take_terminal_version = self.pictures.take_version
+        self.dashboard.term.outer_pictures = self.pictures
         self.leaving = Leaving(self, self.holder, self.notifier, self.dashboard.presses)
         self.editor = ExternalEditor(self)
         self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
@@ -126,13 +134,14 @@ class DashboardApp(App[int]):
         self.leaving.on_signals(lambda: self.editor.is_open)
 
     def on_unmount(self) -> None:
-        """Restore the signal handler."""
+        """Restore the signal handler, and have the outer terminal forget our pictures."""
+        self.pictures.forget()
         signals.signal(signals.SIGHUP, signals.SIG_DFL)
 
     # -- the backend -------------------------------------------------------------------------------------------------
 
     def _backend_started(self) -> None:
-        self.set_timer(COLLECT_AFTER_SECONDS, end_start)
+        self.set_timer(COLLECT_AFTER_SECONDS, self.collector.end_start)
         remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
         self.run_worker(remember, name="prompt history", exit_on_error=False)
 
@@ -153,6 +162,7 @@ class DashboardApp(App[int]):
                 pass
         self.notifier.follow(self.dashboard.status.word)
         self.screens.take(message)
+        self.collector.consider()
 
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
@@ -174,6 +184,8 @@ class DashboardApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys and pastes act in the order they were typed."""
+        if isinstance(event, events.InputEvent | events.Paste):
+            self.collector.note_key()
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_order.take(event)
             return

@@ -10,6 +10,7 @@ from rich.style import Style as RichStyle
 from textual.selection import Selection
 from textual.strip import Strip
 
+from ollm_tui.tui.pictures.outer_pictures import without_placeholders
 from ollm_tui.tui.terminal.emulator.osc import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter, TerminalPalette
@@ -224,7 +225,7 @@ class ViewFrame:
                 joined = not isinstance(row, str) and row.wrapped and number < last
                 text = painter.whole_text(row) if joined else painter.text(row)
                 pieces.append(text[start : None if end < 0 else end] + ("" if joined else "\n"))
-        return "".join(pieces).rstrip("\n")
+        return without_placeholders("".join(pieces)).rstrip("\n")
 
     def _wraps(self, number: int) -> bool:
         row = self._row(number)

@@ -12,8 +12,8 @@ import pytest
 
 from ollm_tui.tui.pictures.raster import MAX_PIXELS
 from ollm_tui.tui.terminal.emulator.cells import RGB
-from ollm_tui.tui.terminal.emulator.inline_pictures import MAX_CELLS
 from ollm_tui.tui.terminal.emulator.kitty_graphics import MAX_PICTURE, MAX_STORED
+from ollm_tui.tui.terminal.emulator.picture_cells import MAX_CELLS
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.view_frame import MAX_SEGMENTS, ViewFrame, ViewState
 from tests.tui.terminal.pictures import BLUE, GREEN, RED, Pixel, bytes_of, iterm, kitty, png, png_of, sixel, squares
