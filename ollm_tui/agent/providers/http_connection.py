@@ -18,42 +18,13 @@ from pydantic import JsonValue
 from ollm_tui.agent.providers.json_values import parse_json
 from ollm_tui.agent.providers.provider import ModelLoading, ProviderError, ProviderErrorKind, ProviderNotice
 from ollm_tui.agent.providers.provider_errors import ServerErrorReply, error_from, read_error_body, shown
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
 
 if TYPE_CHECKING:
     import httpx
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often to retry before anything of the answer was seen; never afterwards."""
-
-    attempts: int = 3
-    first_delay: float = 0.5
-    """Seconds; doubles with each attempt unless the server says how long."""
-    longest_wait: float = 60.0
-    """A server that asks for more is not waited for."""
-    loading: float = 300.0
-    """How long to wait for a server that is loading its model, in seconds."""
-
-    def delay(self, error: ProviderError, attempt: int, waited: float) -> float | None:
-        """Return the seconds until the next attempt; None where there is none."""
-        if not error.retryable:
-            return None
-        if error.kind is ProviderErrorKind.LOADING:
-            return min(self.first_delay * 2, 2.0) if waited < self.loading else None
-        delay = error.retry_after if error.retry_after is not None else self.first_delay * 2**attempt
-        return delay if attempt < self.attempts and delay <= self.longest_wait else None
-
-    def notice(self, address: str, error: ProviderError, delay: float, attempt: int) -> str:
-        """Return the notice for the person before the next attempt."""
-        if error.kind is ProviderErrorKind.LOADING:
-            return f"{address} is loading the model; waiting for it, {self.loading:g} s at most."
-        reason = f"HTTP {error.status}" if error.status else "the connection broke"
-        return f"{address}: {reason}; trying again in {delay:g} s ({attempt + 1} of {self.attempts})."
-
 
 _ERROR_BODY_BYTES = 64 * 1024
 _ANSWER_BYTES = 32 * 1024 * 1024

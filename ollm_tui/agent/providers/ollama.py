@@ -10,7 +10,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.call_assembly import read_fragment
-from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply
 from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
@@ -38,6 +38,7 @@ from ollm_tui.agent.providers.provider import (
     UserMessage,
 )
 from ollm_tui.agent.providers.reply_reader import LineDecoder
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ollama_address
 from ollm_tui.core.base.results import JsonObject
 

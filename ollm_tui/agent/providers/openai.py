@@ -10,7 +10,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.call_assembly import read_fragment
-from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy, Timeouts, bad_reply, cut_off
+from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply, cut_off
 from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
@@ -37,6 +37,7 @@ from ollm_tui.agent.providers.provider import (
 )
 from ollm_tui.agent.providers.provider_errors import shown
 from ollm_tui.agent.providers.reply_reader import EventDecoder, ServerEvent
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import openai_address
 from ollm_tui.core.base.results import JsonObject
 

@@ -6,10 +6,10 @@ from contextlib import aclosing
 
 import pytest
 
-from ollm_tui.agent.providers.http_connection import RetryPolicy
 from ollm_tui.agent.providers.ollama import OllamaProvider
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import ModelLoading
+from ollm_tui.agent.providers.retry import RetryPolicy
 from tests.agent.providers.collecting import asking, collect
 from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, ndjson, sse, wire_fixture
 

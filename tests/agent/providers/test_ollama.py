@@ -8,7 +8,6 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from ollm_tui.agent.providers.http_connection import RetryPolicy
 from ollm_tui.agent.providers.ollama import ModelDetails, OllamaProvider, read_model_facts
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
@@ -20,6 +19,7 @@ from ollm_tui.agent.providers.provider import (
     ToolMessage,
     UserMessage,
 )
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.agent.providers.collecting import TOOLS, asking, collect

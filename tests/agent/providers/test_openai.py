@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from ollm_tui.agent.providers.http_connection import RetryPolicy, Timeouts
+from ollm_tui.agent.providers.http_connection import Timeouts
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
@@ -21,6 +21,7 @@ from ollm_tui.agent.providers.provider import (
     ToolMessage,
     UserMessage,
 )
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.agent.providers.collecting import TOOLS, asking, collect

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy
+from ollm_tui.agent.providers.http_connection import HttpConnection
 from ollm_tui.agent.providers.ollama import OllamaProvider
 from ollm_tui.agent.providers.ollama import OllamaReplyReader as OllamaReader
 from ollm_tui.agent.providers.openai import OpenAIProvider
@@ -23,6 +23,7 @@ from ollm_tui.agent.providers.provider import (
     TextDelta,
 )
 from ollm_tui.agent.providers.provider_errors import error_from, read_error_body
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.bus.states import Origin
 from tests.agent.providers.collecting import Collected, asking, collect
