@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent, UserMessageEvent
 from ollm_tui.agent.guard import TurnLimits
-from ollm_tui.agent.hooks.hooks import SessionFacts
-from ollm_tui.agent.hooks.turn_hooks import TurnHooks
+from ollm_tui.agent.hooks.hooks import SessionFacts, TurnHooks
 from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
 from ollm_tui.agent.loop import Agent, Sources
 from ollm_tui.agent.prompt_commands import PromptCommands
