@@ -1,11 +1,11 @@
-"""What the dashboard's tests share: a pilot waits no longer than the app works, and style sheets are parsed once."""
+"""What the dashboard's tests share: no wait longer than the app works, style sheets parsed once, no unseen frames."""
 
 from __future__ import annotations
 
 from textual.css.model import RuleSet
 from textual.css.stylesheet import CSSLocation, Stylesheet
 
-from tests.tui import idle
+from tests.tui import frames, idle
 
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[object, list[RuleSet]] = {}
@@ -32,3 +32,4 @@ def _rules_of(
 
 Stylesheet._parse_rules = _rules_of  # type: ignore[method-assign]  # apps make their style sheets themselves
 idle.install()
+frames.install()
