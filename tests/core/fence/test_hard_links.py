@@ -72,6 +72,14 @@ async def test_searches_leave_other_names_out(room: Room) -> None:
         assert "KEY=plain" in text and SECRET not in text, name
 
 
+async def test_a_search_by_a_command_asks(room: Room) -> None:
+    for line in ("rg KEY", "rg KEY x", "grep -r KEY x"):
+        assert await room.asks("shell", command=line), line
+    for name in (*NAMES, "my/own"):
+        (room.root / name).unlink()
+    assert not await room.asks("shell", command="rg KEY"), "plain files with two names are no matter"
+
+
 @pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
 async def test_code_finds_them_empty(room: Room) -> None:
     code = f"cat {' '.join(NAMES)} plain2.txt"
