@@ -209,7 +209,7 @@ class ToolExecutor(CallJudge):
         unasked, explanation = self._context.unasked_writes, judged.explanation
         if explanation.decision is Decision.ASK:
             if judged.call.line is not None:
-                unasked.forget(self.programs_of(judged.call))
+                unasked.forget(self.programs_of(judged.call), self.code_of(judged.call))
         elif judged.call.effect is Effect.WRITES and all(line.layer is not Layer.MODE for line in explanation.trace):
             touched = judged.invocation.touched_paths()
             places = (self.workspace.resolve(each.path, each.access, follow=each.follow) for each in touched)

@@ -32,10 +32,11 @@ from ollm_tui.core.execution.calls import (
 from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.execution.remembering import CallApprovals
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files.unasked_writes import CodePlace
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
+from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, Layer, PolicyEngine, TraceLine
 from ollm_tui.core.policy.plan import NOT_IN_THE_PLAN, ApprovedPlan
-from ollm_tui.core.policy.project_programs import project_programs
+from ollm_tui.core.policy.project_programs import project_code, project_programs
 from ollm_tui.core.policy.rules import Decision, ExecMode, Mode
 from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.tools.argument_repair import repair
@@ -46,6 +47,10 @@ from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import function_schema
 from ollm_tui.core.tools.task import TASK
+
+ASKS_LATER = "it asks once where a call has written unasked, within a day, what it runs; so far none has"
+MOST_NAMED = 3
+"""Files written unasked that a question names."""
 
 QUOTING = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
 """Errors whose message quotes the file: about a protected file they wait for the person's answer."""
@@ -254,10 +259,20 @@ class CallJudge:
         anything_runs = self.mode is Mode.YOLO or self.policy.sources.commands.mode is ExecMode.FULL
         if call.line is None or explanation.decision is not Decision.ALLOW or explanation.looks or anything_runs:
             return call, explanation
-        changed = self._context.unasked_writes.among(self.programs_of(call))
-        if changed is None:
+        programs, places = self.programs_of(call), self.code_of(call)
+        if not programs and not places:
             return call, explanation
-        reason = f"it runs {self.workspace.shown(changed)}, which was written by a call that nobody was asked about"
+        unasked = self._context.unasked_writes
+        program = unasked.among(programs)
+        changed = list(dict.fromkeys([program, *unasked.code_in(places)] if program else unasked.code_in(places)))
+        if not changed:
+            foretold = TraceLine(Layer.FLOOR, Decision.ALLOW, ASKS_LATER)
+            return call, explanation._replace(trace=(*explanation.trace, foretold))
+        shown = ", ".join(self.workspace.shown(path) for path in changed[:MOST_NAMED])
+        more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+        verb, what = ("was", "a call") if len(changed) == 1 else ("were", "calls")
+        runs = "it runs" if changed == [program] else "it may run"
+        reason = f"{runs} {shown}{more}, which {verb} written by {what} that nobody was asked about"
         call = replace(call, floors=(*call.floors, Floor(Decision.ASK, reason)))
         return call, self.policy.explain(call, self.mode)
 
@@ -265,6 +280,10 @@ class CallJudge:
         """Return the files of the workspace that a call's command line runs. Blocks."""
         cwd = call.arguments.get("cwd")
         return project_programs(call.line or "", self.workspace, cwd if isinstance(cwd, str) else "")
+
+    def code_of(self, call: JudgedCall) -> list[CodePlace]:
+        """Return where a call's command line loads code by itself."""
+        return project_code(call.line or "", self.workspace)
 
     def adopt_plan(self, grants: tuple[PlanGrant, ...]) -> None:
         """Let an approved plan bind from now on, and leave plan mode."""
