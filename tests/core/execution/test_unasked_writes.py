@@ -125,7 +125,9 @@ async def test_new_tests_and_modules_ask_once_before_a_runner_loads_them(room: R
     assert await room.reason("cd scripts && pytest -q") and await room.reason("make test")
     for name in ("b", "Cee", "d"):
         await room.write(f"tests/test_{name}.py")
-    assert "tests/test_b.py, tests/test_Cee.py, tests/test_d.py and 1 more, which were" in await room.reason("pytest -q")
+    assert "tests/test_b.py, tests/test_Cee.py, tests/test_d.py and 1 more, which were" in await room.reason(
+        "pytest -q"
+    )
     assert await room.reason("python3 s.py -q"), "a module of that name would be loaded first"
     (room.root / "tests").rename(room.root / "gone")
     assert not await room.reason("pytest -q"), "what is gone is not loaded"
