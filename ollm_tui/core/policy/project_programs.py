@@ -89,13 +89,37 @@ def project_programs(line: str, workspace: Workspace, cwd: str = "") -> list[Pat
     return list(found)
 
 
-def project_code(line: str, workspace: Workspace) -> list[CodePlace]:
-    """Return where programs of a line load code by themselves: all of the workspace, as runners look for their root."""
-    endings = frozenset[str]()
-    for part, _ in _commands(line):
-        for key in _keys(part):
-            endings |= CODE_ENDINGS.get(key, frozenset())
-    return [CodePlace(root, endings) for root in workspace.roots] if endings else []
+def project_code(line: str, workspace: Workspace, cwd: str = "") -> list[CodePlace]:
+    """Return where programs of a line load code by themselves.
+
+    It is all of the workspace, as runners look for their root; for a script of Python its own directory.
+    """
+    found: dict[Path, frozenset[str]] = {}
+    for part, folder in _commands(line):
+        endings = frozenset[str]().union(*(CODE_ENDINGS.get(key, ()) for key in _keys(part)))
+        if endings:
+            script = _python_script(part)
+            for root in (
+                workspace.roots if script is None else _folder_of(posixpath.join(cwd, folder, script), workspace)
+            ):
+                found[root] = found.get(root, frozenset()) | endings
+    return [CodePlace(folder, endings) for folder, endings in found.items()]
+
+
+def _python_script(command: SimpleCommand) -> str | None:
+    """Return the script that Python is given; None for modules, code and other programs."""
+    words = command.argv[1:]
+    if program_key(command.argv[0]) != "python" or any(word[:2] in ("-m", "-c") or word[:2] == "-" for word in words):
+        return None
+    return next((word for word in words if word.endswith(".py")), None)
+
+
+def _folder_of(script: str, workspace: Workspace) -> Sequence[Path]:
+    """Return the directory of a script in the workspace; nothing for one outside, which looks beside itself."""
+    try:
+        return [workspace.resolve(script).real.parent]
+    except ToolFailure:
+        return []
 
 
 def _commands(line: str) -> Iterator[tuple[SimpleCommand, str]]:
