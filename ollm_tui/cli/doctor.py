@@ -8,7 +8,8 @@ from ollm_tui.cli.command_line import ExitCode, command_parser, options_of, pars
 from ollm_tui.cli.streams import print_json, say
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.files.recent_paths import UNASKED_WRITES, VACATED_PATHS
+from ollm_tui.core.files.unasked_writes import UNASKED_WRITES
+from ollm_tui.core.files.vacated_paths import VACATED_PATHS
 from ollm_tui.core.memory import SCHEMA as MEMORY_TABLES
 from ollm_tui.core.policy.approvals import APPROVAL_USES
 from ollm_tui.core.policy.audit import AuditLog

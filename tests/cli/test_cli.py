@@ -15,19 +15,12 @@ from pathlib import Path
 import pytest
 
 from ollm_tui import __version__
+from tests import program
 
 
 def ollm(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ollm_tui", *arguments],
-        cwd=cwd,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "OLLM_PROBE": "0"},
-    )
+    done = program.run(*arguments, cwd=cwd, stdin=stdin.encode())
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def lines(text: str) -> list[dict[str, object]]:
@@ -62,7 +55,10 @@ def test_a_configuration_that_cannot_be_looked_at_is_named_and_denies(
 def test_a_workspace_brings_no_modules_of_its_own(tmp_path: Path) -> None:
     for name in ("httpx", "tomlkit", "tree_sitter_bash", "readability"):
         (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
-    done = ollm("tool", "call", "shell", '{"command": "echo hi"}', "--yes", cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "ollm_tui", "tool", "call", "shell", '{"command": "echo hi"}', "--yes"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OLLM_PROBE": "0"},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()
 

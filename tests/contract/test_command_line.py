@@ -17,7 +17,7 @@ from typing import IO
 import pytest
 from ptyprocess import PtyProcess
 
-from tests import DATA_DIR
+from tests import DATA_DIR, program
 
 BATCH = DATA_DIR / "contract" / "batch.jsonl"
 
@@ -34,9 +34,8 @@ def start(*arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[by
 
 
 def ollm(*arguments: str, cwd: Path, stdin: bytes = b"", **environment: str) -> tuple[int, str, str]:
-    process = start(*arguments, cwd=cwd, **environment)
-    out, err = process.communicate(stdin, timeout=60)
-    return process.returncode, out.decode(), err.decode()
+    done = program.run(*arguments, cwd=cwd, stdin=stdin, environment=environment)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def rows(out: str) -> list[dict[str, object]]:

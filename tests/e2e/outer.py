@@ -139,6 +139,13 @@ class OuterTerminal:
             await asyncio.sleep(0.05)
         raise AssertionError(f"the screen never rested:\n{self.text}")
 
+    async def press(self, key: str) -> None:
+        """Send a key that changes the screen, and wait until all of the change is shown: it may take several frames."""
+        before = self.text
+        await self.type(key)
+        await self.sees(lambda text: text != before)
+        await self.rests(0.3)
+
     async def decide(self, key: str, done: str | Callable[[str], bool]) -> None:
         """Press a deciding key after a silence, again where a slow screen had not counted it, until `done` is shown."""
         for patience in (4.0, 6.0, 8.0):

@@ -5,7 +5,6 @@ What it does is read off the cells of the outer terminal; files are checked in a
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
@@ -93,12 +92,10 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         await terminal.decide("y", "again")
         assert not (workspace / "sum.txt").exists()
         await terminal.decide("y", lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
-        await asyncio.sleep(QUIET)
-        await terminal.type("r", "it holds the only copy")
+        await terminal.decide("r", "why not; the model reads this")
+        await terminal.type("it holds the only copy")
         await terminal.sees("it holds the only copy")
-        await asyncio.sleep(QUIET)
-        await terminal.type("enter")
-        await terminal.sees("All done, thank you.")
+        await terminal.decide("enter", "All done, thank you.")
         await terminal.sees(lambda text: text.split()[0] == "IDLE")
         assert (workspace / "notes.txt").read_text() == "new words\n"
         assert (workspace / "sum.txt").read_text() == "sum 42\n"
@@ -125,15 +122,12 @@ async def test_every_action_can_be_done_by_keys_in_a_small_window(tmp_path: Path
         # change the arguments, have them judged, approve what is asked anew
         await terminal.type("f8")
         await terminal.sees("Approve?  1 of 1")
-        await asyncio.sleep(QUIET)
-        await terminal.type("e")
-        await terminal.sees('"content"')
+        await terminal.decide("e", '"content"')
         await terminal.type("f7", '{"path": "y.txt", "content": "as the person wants it"}', "^s")
         await terminal.sees("EDITED")
-        await asyncio.sleep(QUIET)
+        await terminal.rests(QUIET)
         assert not (workspace / "y.txt").exists()
-        await terminal.type("y")
-        await terminal.sees("Written.")
+        await terminal.decide("y", "Written.")
         assert (workspace / "y.txt").read_text() == "as the person wants it"
         assert not (workspace / "x.txt").exists()
         assert "the person changed the arguments" in json.dumps(server.bodies("/v1/chat/completions")[1])
@@ -141,13 +135,11 @@ async def test_every_action_can_be_done_by_keys_in_a_small_window(tmp_path: Path
         for _ in range(6):
             if "Water the plants" in terminal.text and "Feed the cat" in terminal.text:
                 break
-            await terminal.type("f6")
-            await asyncio.sleep(0.4)
+            await terminal.press("f6")
         await terminal.sees("Feed the cat")
         # zoom, and back
-        await terminal.type("f10")
-        await asyncio.sleep(0.3)
-        await terminal.type("f10")
+        await terminal.press("f10")
+        await terminal.press("f10")
         # type into the shell, and leave it
         await terminal.type("^t", "echo plum-$((40 + 2))", "enter")
         await terminal.sees("plum-42")
@@ -215,7 +207,7 @@ async def test_a_window_too_small_says_so_and_still_asks(tmp_path: Path) -> None
         terminal.resize(38, 9)
         await terminal.sees("Window too small (need 40x10)")
         await terminal.type("go", "enter")
-        await asyncio.sleep(1.0)
+        await terminal.sees("Write x.txt")
         await terminal.type("f8")
         await terminal.sees("Write x.txt")
         await terminal.type("pgdn", "pgdn")

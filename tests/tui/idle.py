@@ -43,17 +43,25 @@ async def wait_for_idle(min_sleep: float = STEP_SECONDS, max_sleep: float = 1) -
             continue
         due = min(_due(loop, loop.time() + SOON_SECONDS), default=None)
         await asyncio.sleep(0 if due is None else max(0.0, due - loop.time()))
-        quiet = 0 if due is not None or loop._ready else quiet + 1  # type: ignore[attr-defined]  # there is no public way
+        quiet = 0 if due is not None or loop._ready else quiet + 1  # type: ignore[attr-defined]  # BaseEventLoop's own: nothing public says whether callbacks wait
 
 
 def _due(loop: asyncio.AbstractEventLoop, until: float) -> list[float]:
-    """When each timer is due that comes until then."""
-    timers: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]
+    """When each timer is due that comes until then.
+
+    The loop lists its timers nowhere else, and Textual's own list holds those of its widgets alone: not the terminal's
+    frames, not the waits of our controllers.
+    """
+    timers: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]  # BaseEventLoop's own, as said above
     return [timer.when() for timer in timers if not timer.cancelled() and timer.when() <= until]
 
 
 def install() -> None:
-    """Have every pilot wait like this."""
+    """Have every pilot wait like this.
+
+    Work in threads is counted where it is handed over, since a pool tells nobody how many of its threads work: the
+    loop's own pool, behind `asyncio.to_thread` and Textual's thread workers, is made by the loop itself.
+    """
     submit: Callable[..., Future[Any]] = ThreadPoolExecutor.submit
 
     def counted(self: ThreadPoolExecutor, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -62,5 +70,5 @@ def install() -> None:
         future.add_done_callback(_in_threads.discard)
         return future
 
-    ThreadPoolExecutor.submit = counted  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = counted  # type: ignore[method-assign]  # for good, and for pools made before as well
     textual.app.wait_for_idle = textual.pilot.wait_for_idle = wait_for_idle

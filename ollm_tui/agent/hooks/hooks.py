@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.hooks.entries import Hook, HookEvent, HookSettings
+from ollm_tui.agent.hooks.entries import Hook, HookEvent, HookSettings, in_words
 from ollm_tui.agent.hooks.process import HookOutcome, run_hook, shown
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import visible, visible_block
@@ -55,6 +55,8 @@ class Hooks:
         self.session: Callable[[], SessionFacts] = SessionFacts
         self.tell: Callable[[str], object] = log.warning
         """Takes sentences for the person: what a hook has to say to them, and that one failed."""
+        self.why_not: Callable[[str, str, AbortSignal], Awaitable[str]] = _nothing_against
+        """Returns why a hook's command must not run now; given the hook in words, and the command."""
         self._workspace = workspace
 
     # -- of calls, for the executor ----------------------------------------------------------------------------------
@@ -143,13 +145,18 @@ class Hooks:
             "hook_event_name": event.value,
             **facts,
         }
-        outcomes = await asyncio.gather(*(run_hook(hook, given, self._workspace, signal) for hook in hooks))
+        outcomes = await asyncio.gather(*(self._run_one(hook, given, signal) for hook in hooks))
         for outcome in outcomes:
             if outcome.failure:
                 self.tell(f"The hook {outcome.hook.name} ({event}) failed: {outcome.failure}.")
             elif message := (outcome.answer or {}).get("systemMessage"):
                 self.tell(f"hook {outcome.hook.name}: {shown(str(message))}")
         return outcomes
+
+    async def _run_one(self, hook: Hook, given: JsonObject, signal: AbortSignal) -> HookOutcome:
+        command = in_words(hook, self._workspace)
+        why_not = "" if hook.fault else await self.why_not(f"the hook {hook.name}", command, signal)
+        return HookOutcome(hook, failure=why_not) if why_not else await run_hook(hook, given, self._workspace, signal)
 
     def _word_of(self, outcome: HookOutcome, call: HookedCall) -> HookWord:
         """Return what one hook makes of a call; a yes answers nothing, for it could loosen."""
@@ -174,6 +181,10 @@ class Hooks:
             return HookWord(floors, notes=notes)
         changed = own_arguments(call.tool, call.arguments, updated)
         return HookWord(floors, changed, (*notes, f"the hook {name} changed the arguments"), f"changed by hook {name}")
+
+
+async def _nothing_against(who: str, command: str, signal: AbortSignal) -> str:
+    return ""
 
 
 def _denies(outcome: HookOutcome) -> bool:

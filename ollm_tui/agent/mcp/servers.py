@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -97,6 +98,8 @@ class McpServers:
         """Takes sentences for the person."""
         self.ask_person: Callable[[Asked], Awaitable[ElicitationAnswer]] | None = None
         """Answers what servers ask the person; without one they are declined."""
+        self.why_not: Callable[[str, str], Awaitable[str]] | None = None
+        """Returns why a server's command must not run now; given the server in words, and the command."""
         self.approved = approved or ApprovedTools()
         self._registry = registry
         self._workspace = workspace
@@ -160,12 +163,14 @@ class McpServers:
         """Call a tool on its server. Raises McpFailed, ToolTimeout."""
         if self._host is None:
             raise McpFailed(f"The MCP server {tool.server.name} is not there.")
+        await self._check_program(tool.server)
         return await self._host.call(tool.server.name, tool.definition.name, arguments, update)
 
     async def _get(self, server: str, kind: CallKind, name: str, arguments: JsonObject) -> Result:
         await self._wait_for(server)
         if self._host is None:
             raise McpFailed(f"The MCP server {server} is not there: {self._statuses[server].reason}")
+        await self._check_program(self._statuses[server].server)
         return await self._host.call(server, name, arguments, kind=kind)
 
     def why_ask(self, tool: McpTool) -> str:
@@ -204,12 +209,24 @@ class McpServers:
         for status in self._statuses.values():
             await self._connect(status)
 
+    async def _check_program(self, server: McpServer) -> None:
+        """Raise McpFailed where its program may not run: a call starts one again that has ended."""
+        if self.why_not is None or not server.entry.command:
+            return
+        command = shlex.join((server.entry.command, *server.entry.args))
+        if server.entry.cwd:
+            command = f"cd {shlex.quote(server.entry.cwd)} && {command}"
+        if why_not := await self.why_not(f"the MCP server {server.name}", command):
+            raise McpFailed(f"The MCP server {server.name} was not started: {why_not}.")
+
     async def _connect(self, status: ServerStatus) -> None:
         assert self._host is not None
         try:
+            await self._check_program(status.server)
             await self._host.connect(status.server.spec(self._workspace))
-        except (ValueError, OSError) as error:
-            self._hear(Lost(server=status.server.name, reason=str(error)))
+        except (ValueError, OSError, McpFailed) as error:
+            reason = error.message if isinstance(error, McpFailed) else str(error)
+            self._hear(Lost(server=status.server.name, reason=reason))
 
     def _hear(self, report: Connected | Lost) -> None:
         status = self._statuses[report.server]

@@ -179,12 +179,18 @@ class McpInvocation(ToolInvocation[SchemaParameters]):
                 warnings=(f"{why[:1].upper()}{why[1:]}; a yes approves what is said below the arguments.",),
             )
 
-        return Question(state=tool.servers.fingerprint(tool), preview=preview)
+        self._shown = tool.servers.fingerprint(tool)
+        return Question(state=self._shown, preview=preview)
+
+    _shown = ""
+    """The definition that was last asked about: a server may change it while its question is answered."""
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Return the server's answer. Raises McpFailed, ToolTimeout."""
         tool, notes = self._tool, tuple[str, ...]()
         if self.approved and self.context.attended and tool.servers.why_ask(tool):
+            if tool.servers.fingerprint(tool) != self._shown:
+                raise McpFailed(f"{tool.name} was not called: its server changed its definition meanwhile. Try again.")
             try:
                 await tool.servers.approve(tool)
             except (OSError, ValueError) as error:
@@ -220,9 +226,14 @@ def build_tools(
     tools: list[McpTool] = []
     left_out: list[str] = []
     names = set(taken)
+    given: set[str] = set()
     for definition in definitions:
         if not server.wants(definition.name):
             continue
+        if definition.name in given:
+            left_out.append(f"a second {visible(definition.name[:64])} is left out")  # a yes would be about either
+            continue
+        given.add(definition.name)
         name = _free_name(server.name, definition.name, names)
         try:
             parameters = schema_parameters(name, definition.input_schema)
@@ -235,7 +246,7 @@ def build_tools(
         tools.append(
             McpTool(
                 name=name,
-                display_name=visible(definition.title) or definition.name,
+                display_name=visible(definition.title or definition.name),
                 description=_described(definition),
                 group=ToolGroup.MCP,
                 effect=Effect.SENDS,

@@ -31,11 +31,9 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.escape import quote_name, unquote_name, visible
 from ollm_tui.core.fence import openat, protected_paths
 from ollm_tui.core.fence.file_identity import (
-    home_dir,
-    identity_of_linked,
+    OtherNames,
     is_own_directory,
     lies_in,
-    linked_credentials,
     protected_by_identity,
 )
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
@@ -281,13 +279,8 @@ class Workspace:
         return protected_by_identity(real, str(location.root), known)
 
     def _judge_other_names(self, location: Location) -> Sensitivity | None:
-        """Return whether the place is a hard link to credentials, in reading as in writing."""
-        identity = identity_of_linked(os.fsencode(location.real))
-        if identity is None:
-            return None
-        above = (each for each in location.real.parents if each == location.root or location.root in each.parents)
-        directories = [os.path.join(os.fsencode(each), b"") for each in (*self.roots, *above)]
-        return linked_credentials(identity[0], [*directories, home_dir()]).get(identity)
+        """Return whether the place is another name of what is protected, in reading as in writing."""
+        return OtherNames(self.roots, self.own_protection).judge(os.fsencode(location.real))
 
 
 def _real_directory(path: Path | str) -> Path:

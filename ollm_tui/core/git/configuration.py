@@ -136,6 +136,11 @@ def index_files(repository: Path) -> list[Path]:
     return [file for file in (own / "index", *own.glob("sharedindex.*")) if file.exists()]
 
 
+def common_folder(repository: Path) -> Path:
+    """Return git's directory that all working trees of a repository share. Raises OSError and ValueError."""
+    return _common_folder(_own_folder(repository))
+
+
 def _names_in(index: bytes, digest_bytes: int) -> Iterator[str]:
     """Yield the names of an index (gitformat-index), whose version 4 shortens each by what it shares with the last."""
     version, count = struct.unpack_from(">II", index, 4)

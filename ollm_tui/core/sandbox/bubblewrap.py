@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights
 from ollm_tui.core.sandbox.layout import RUN, Mount, MountKind, WorkGrant, mounts
-from ollm_tui.core.sandbox.look import CREDENTIAL_ATTRIBUTES, git_environment, repository_paths, toolchains_of
+from ollm_tui.core.sandbox.look import git_environment, repository_paths, toolchains_of
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
 from ollm_tui.core.sandbox.seccomp import look_filter, work_filter
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
@@ -158,12 +158,10 @@ class BubblewrapCage(WorkCage):
 class BubblewrapLookCage(BubblewrapCage):
     """The cage of what only looks, where the kernel has no landlock: nothing of this machine can be written."""
 
-    def __init__(
-        self, program: str, readable: Sequence[Path], ignored: bytes = b"", *, secrets_hidden: bool = False
-    ) -> None:
+    def __init__(self, program: str, readable: Sequence[Path], ignored: bytes = b"", attributes: bytes = b"") -> None:
         """`ignored` holds patterns of files that the person has git ignore in every repository.
 
-        With `secrets_hidden` git does not print what files with credentials hold or held.
+        `attributes` say what git shows of files, over all that a person or system configured.
         """
         repositories = [
             Path(path)
@@ -172,8 +170,8 @@ class BubblewrapLookCage(BubblewrapCage):
             if rights is not FileRights.READ_DIR
         ]
         files = {"git/ignore": ignored} if ignored else {}
-        attributes = {"git/attributes": CREDENTIAL_ATTRIBUTES.read_bytes()} if secrets_hidden else {}
-        super().__init__(program, WorkGrant((), [*readable, *repositories], files={**files, **attributes}))
+        files |= {"git/attributes": attributes} if attributes else {}
+        super().__init__(program, WorkGrant((), [*readable, *repositories], files=files))
 
     # What more namespaces would keep apart the filter refuses: shared memory, queues, names, namespaces of its own.
     _unshared = ("--unshare-user", "--unshare-pid", "--unshare-net")

@@ -186,18 +186,18 @@ def look_works() -> bool:
 
 
 def look_cage(
-    readable: Sequence[Path], ignored: bytes = b"", *, secrets_hidden: bool = False
+    readable: Sequence[Path], ignored: bytes = b"", *, attributes: bytes = b""
 ) -> look.LookCage | BubblewrapLookCage:
     """Return the cage for one command that only reads; where none works starting it fails.
 
     Args:
         readable: Directories that it can read.
         ignored: Patterns of files that the person has git ignore in every repository.
-        secrets_hidden: git does not print what files with credentials hold or held.
+        attributes: What git shows of files, over all that a person or system configured.
     """
     if look.works() or bubblewrap().problem:
-        return look.LookCage(readable, ignored, secrets_hidden)
-    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, secrets_hidden=secrets_hidden)
+        return look.LookCage(readable, ignored, attributes)
+    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, attributes)
 
 
 def engines() -> tuple[EngineReport, ...]:

@@ -220,9 +220,11 @@ def _explained(error: RegexError) -> str:
 
 _UNICODE = {
     "d": r"\p{Nd}",
-    "w": r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}",
+    "w": r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9}"
+    r"\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}",
     "s": r"\t\n\v\f\r \x{85}\p{Z}",
 }
+"""As Unicode's UTS #18, Annex C, has them: joiners and letters in circles and squares are of words, too."""
 
 
 def _as_ripgrep_means(pattern: str) -> str:

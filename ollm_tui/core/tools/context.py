@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.abort import AbortSignal
     from ollm_tui.core.browser.session import BrowserSession
     from ollm_tui.core.fence.workspace import Workspace
-    from ollm_tui.core.files.recent_paths import UnaskedWrites, VacatedPaths
     from ollm_tui.core.files.trash import Trash
+    from ollm_tui.core.files.unasked_writes import UnaskedWrites
+    from ollm_tui.core.files.vacated_paths import VacatedPaths
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.search.code_vectors import CodeVectors
     from ollm_tui.core.shell.hub import CommandHub
@@ -152,7 +153,7 @@ class ToolContext:
         """Return the paths that calls moved away or deleted."""
         if self.vacated is not None:
             return self.vacated
-        from ollm_tui.core.files.recent_paths import VacatedPaths
+        from ollm_tui.core.files.vacated_paths import VacatedPaths
 
         return VacatedPaths(self.defaults.store, self.clock)
 
@@ -161,7 +162,7 @@ class ToolContext:
         """Return the paths that calls wrote although nobody was asked."""
         if self.unasked is not None:
             return self.unasked
-        from ollm_tui.core.files.recent_paths import UnaskedWrites
+        from ollm_tui.core.files.unasked_writes import UnaskedWrites
 
         return UnaskedWrites(self.defaults.store, self.clock)
 

@@ -26,6 +26,7 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.sandbox.engines import look_cage
 from ollm_tui.core.sandbox.engines import look_works as cage_works
+from ollm_tui.core.sandbox.git_attributes import hidden_contents
 from ollm_tui.core.sandbox.look import LookCage
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.hub import CommandRequest
@@ -175,7 +176,8 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         fence = self.context.fence
         match self.place:
             case ExecutionPlace.READING_CAGE:
-                return look_cage((*fence.roots, *fence.readable_roots), secrets_hidden=True)  # nobody was asked
+                attributes = hidden_contents(fence)  # nobody was asked
+                return look_cage((*fence.roots, *fence.readable_roots), attributes=attributes)
             case ExecutionPlace.WORK_CAGE:
                 return self.context.sandbox.work_cage(fence)
             case ExecutionPlace.THIS_MACHINE:

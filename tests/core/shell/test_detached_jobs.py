@@ -122,7 +122,9 @@ async def test_a_program_that_would_die_of_a_closed_terminal_lives_on_when_it_is
     )
     (tmp_path / "server.py").write_text(program)
     [pid] = run_program(tmp_path, "attended", f"exec {sys.executable} server.py")
-    await asyncio.sleep(0.3)
+    log = log_of(book.detached()[0].record)
+    said = len(log.read_text().splitlines())
+    await until(lambda: len(log.read_text().splitlines()) > said + 3)  # lines of its life after the program's
     assert alive(pid)
     (tmp_path / "stop").touch()
     await until(lambda: not alive(pid))

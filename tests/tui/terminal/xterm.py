@@ -1,6 +1,7 @@
 """A second terminal to compare with: @xterm/headless under node, where both are installed.
 
-npm install --prefix DIR @xterm/headless && NODE_PATH=DIR/node_modules python -m pytest tests/terminal
+`nox -s tests` installs it where there is npm. By hand:
+npm install --prefix DIR @xterm/headless && NODE_PATH=DIR/node_modules python -m pytest tests/tui/terminal
 """
 
 from __future__ import annotations
