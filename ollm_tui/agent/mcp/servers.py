@@ -140,7 +140,8 @@ class McpServers:
         offered = [status.server.name for status in self._statuses.values() if status.tools]
         self._registry.unregister(TOOL_SEARCH)
         if offered:
-            self._registry.register(search_tool(offered, self._tools))
+            servers = self._statuses.values()
+            self._registry.register(search_tool(offered, lambda: [tool for one in servers for tool in one.tools]))
 
     async def _wait_for(self, name: str) -> None:
         """Return once a server is there or lost."""
@@ -242,9 +243,6 @@ class McpServers:
                 self.tell(f"The MCP server {status.server.name} is not there: {status.reason}. /mcp says more.")
         self._news.set()
         self.on_change()
-
-    def _tools(self) -> list[McpTool]:
-        return [tool for status in self._statuses.values() for tool in status.tools]
 
     def _offer(self, status: ServerStatus) -> None:
         """Replace a server's tools by those that it has now."""
