@@ -37,12 +37,14 @@ from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, Layer, P
 from ollm_tui.core.policy.plan import NOT_IN_THE_PLAN, ApprovedPlan
 from ollm_tui.core.policy.project_programs import project_code, project_programs
 from ollm_tui.core.policy.rules import Decision, ExecMode, Mode
+from ollm_tui.core.sandbox.code_turns import CODE_TURNS
 from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Question
 from ollm_tui.core.tools.context import PlanGrant, ToolContext
 from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.run_code import RUN_CODE
 from ollm_tui.core.tools.schema import function_schema
 from ollm_tui.core.tools.task import TASK
 
@@ -282,6 +284,8 @@ class CallJudge:
 
     def unasked_words(self, changed: Sequence[Path]) -> str:
         """Return why what was written unasked asks."""
+        if not {*self.workspace.roots}.isdisjoint(changed):
+            return "which files calls wrote unasked cannot be read, and it may run one of them"
         shown = ", ".join(self.workspace.shown(path) for path in changed[:MOST_NAMED])
         more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
         verb, what = ("was", "a call") if len(changed) == 1 else ("were", "calls")
@@ -301,14 +305,17 @@ class CallJudge:
     async def _call_to_judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> JudgedCall:
         """Return the call with its floors; raises InvalidPath for a path outside, whatever the policy says."""
         floors: list[Floor] = []
+        judged: dict[tuple[str, bool], Path] = {}
         inside = True
         for touched in invocation.touched_paths():
             location = self.workspace.resolve(touched.path, touched.access, follow=touched.follow)
+            judged[touched.path, touched.follow] = location.real
             inside = inside and location.real.is_relative_to(self.workspace.root)
             sensitivity = self.workspace.sensitivity(location, touched.access)
             if sensitivity is not None:
                 reason = f"{location.shown} {sensitivity.reason}"
                 floors.append(Floor(Decision(sensitivity.decision), reason))
+        invocation.context.bind(self.workspace.bound_to(judged))
         tool, facts = invocation.tool, invocation.facts()
         vacated = facts.new_path is not None and await signal.in_thread(
             self._context.vacated_paths.covers, facts.new_path
@@ -332,6 +339,8 @@ class CallJudge:
         )
 
     async def _judge_and_record(self, context: CallContext, invocation: AnyInvocation) -> Judged:
+        if invocation.tool.effect is Effect.RUNS and invocation.tool is not RUN_CODE:
+            await CODE_TURNS.code_is_over(context.signal)  # which may change what the paths of a line lead to
         judged = await self._judge(invocation, context.origin, context.signal, context)
         context.advance(Transition.JUDGE)
         allowed = judged.explanation.decision is Decision.ALLOW

@@ -10,7 +10,8 @@ import difflib
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -24,6 +25,7 @@ from ollm_tui.core.base.errors import (
     FileWriteFailed,
     InvalidPath,
     IsADirectory,
+    NoPermission,
     NotADirectory,
     ToolFailure,
     from_os_error,
@@ -98,6 +100,18 @@ class Workspace:
         self.roots: tuple[Path, ...] = tuple(dict.fromkeys([self.root, *map(_real_directory, extra_roots)]))
         self.readable_roots: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable_roots)
         self.own_protection = ProtectedPatterns(protected_patterns)
+        self._judged: Mapping[tuple[str, bool], Path] | None = None
+
+    def bound_to(self, judged: Mapping[tuple[str, bool], Path]) -> Workspace:
+        """Return the fence of one call, in which paths lead where they did when it was judged, or nowhere.
+
+        Args:
+            judged: Where each path led, with whether its last link was followed. Other files that are protected are
+                not opened.
+        """
+        bound = copy(self)
+        bound._judged = judged
+        return bound
 
     def varied(self, *, readable: Sequence[Path] = (), protected_patterns: Sequence[str] = ()) -> Workspace:
         """Return the same fence with further places to read and further protected files."""
@@ -126,6 +140,9 @@ class Workspace:
             raise _unusable(found.problem, quote_name(path), access)
         if found.status is not None:
             _refuse_special(found.status.st_mode, shown)
+        if self._judged is not None and self._judged.get((path, follow), real) != real:
+            message = f"{quote_name(path)} leads elsewhere than a moment ago. Nothing was done; try again."
+            raise InvalidPath(message, {"path": shown})
         return Location(asked=path, real=real, shown=shown, root=root)
 
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
@@ -146,6 +163,7 @@ class Workspace:
     def open_for_reading(self, location: Location) -> int:
         """Return a descriptor of the regular file for the caller to close; never waits. Raises ToolFailure."""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+        self._refuse_unjudged(location)
         try:
             descriptor = self._open(location.root, location.relative, flags, location.shown, Access.READ)
         except FileNotFound:
@@ -158,6 +176,16 @@ class Workspace:
             raise IsADirectory(f"{location.shown} is a directory. Use ls to list it.", {"path": location.shown})
         _refuse_special(mode, location.shown)
         raise InvalidPath(f"{location.shown} is no regular file.", {"path": location.shown})
+
+    def _refuse_unjudged(self, location: Location) -> None:
+        """Raise NoPermission for a protected file that a call came by and nobody was asked about."""
+        judged = self._judged
+        if judged is None or location.real in judged.values():
+            return
+        found = self.sensitivity(location, Access.READ)
+        if found is not None:
+            message = f"{location.shown} {found.reason}. Ask for it by its path, with read_file."
+            raise NoPermission(message, {"path": location.shown})
 
     def open_directory(self, location: Location) -> int:
         """Return a descriptor of the directory there, for listing and for `dir_fd`. The caller closes it."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from ollm_tui.core.sandbox.code_turns import LookTurn
 from ollm_tui.core.sandbox.landlock import FileRights
 from ollm_tui.core.sandbox.layout import RUN, Mount, MountKind, WorkGrant, mounts
 from ollm_tui.core.sandbox.look import git_environment, repository_paths, toolchains_of
@@ -158,11 +159,20 @@ class BubblewrapCage(WorkCage):
 class BubblewrapLookCage(BubblewrapCage):
     """The cage of what only looks, where the kernel has no landlock: nothing of this machine can be written."""
 
-    def __init__(self, program: str, readable: Sequence[Path], ignored: bytes = b"", attributes: bytes = b"") -> None:
+    def __init__(
+        self,
+        program: str,
+        readable: Sequence[Path],
+        ignored: bytes = b"",
+        attributes: bytes = b"",
+        judged: int | None = None,
+    ) -> None:
         """`ignored` holds patterns of files that the person has git ignore in every repository.
 
-        `attributes` say what git shows of files, over all that a person or system configured.
+        `attributes` say what git shows of files, over all that a person or system configured; `judged` is the moment
+        of CODE_TURNS at which its command was judged by its paths.
         """
+        self._judged, self._turn = judged, LookTurn()
         repositories = [
             Path(path)
             for folder in readable
@@ -198,8 +208,14 @@ class BubblewrapLookCage(BubblewrapCage):
     def start(
         self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
     ) -> Started:
-        """Call `start` with the environment of the cage, in which git starts nothing."""
+        """Call `start` with the environment of the cage, in which git starts nothing. Raises OSError."""
+        self._turn.begin(self._judged)
         tools = toolchains_of(environment.get("HOME", ""))
         own = {"XDG_CONFIG_HOME": RUN} if self.grant.files else {}
         git = git_environment(self.file("git/attributes") if "git/attributes" in self.grant.files else "")
         return super().start(start, {**tools, **environment, **git, **own}, terminal)
+
+    def close(self) -> None:
+        """End what is left, and remove what was made for it."""
+        super().close()
+        self._turn.end()

@@ -186,7 +186,7 @@ def look_works() -> bool:
 
 
 def look_cage(
-    readable: Sequence[Path], ignored: bytes = b"", *, attributes: bytes = b""
+    readable: Sequence[Path], ignored: bytes = b"", *, attributes: bytes = b"", judged: int | None = None
 ) -> look.LookCage | BubblewrapLookCage:
     """Return the cage for one command that only reads; where none works starting it fails.
 
@@ -194,10 +194,11 @@ def look_cage(
         readable: Directories that it can read.
         ignored: Patterns of files that the person has git ignore in every repository.
         attributes: What git shows of files, over all that a person or system configured.
+        judged: The moment of CODE_TURNS at which the command was judged by its paths; it may not begin after code.
     """
     if look.works() or bubblewrap().problem:
-        return look.LookCage(readable, ignored, attributes)
-    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, attributes)
+        return look.LookCage(readable, ignored, attributes, judged)
+    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, attributes, judged)
 
 
 def engines() -> tuple[EngineReport, ...]:

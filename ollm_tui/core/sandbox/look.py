@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from ollm_tui.core.sandbox.code_turns import LookTurn
 from ollm_tui.core.sandbox.git_attributes import CREDENTIAL_ATTRIBUTES, credential_attributes
 from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.private_folder import PrivateFolder, empty_folder, give_back
@@ -123,7 +124,10 @@ class LookCage:
     """Patterns of files that the person has git ignore in every repository."""
     attributes: bytes = b""
     """What git shows of files, over all that a person or system configured."""
+    judged: int | None = None
+    """The moment of CODE_TURNS at which its command was judged by its paths."""
     passed: tuple[int, ...] = ()
+    _turn: LookTurn = field(default_factory=LookTurn, init=False)
     _private: PrivateFolder | None = field(default=None, init=False)
     _ruleset: Ruleset | None = field(default=None, init=False)
     _thread: RestrictedThread | None = field(default=None, init=False)
@@ -146,8 +150,9 @@ class LookCage:
             terminal: The name of the command's own terminal, which it may open.
 
         Raises:
-            OSError: The kernel refused a restriction; nothing was started.
+            OSError: The kernel refused a restriction, or code has run since it was judged; nothing was started.
         """
+        self._turn.begin(self.judged)
         self._private = empty_folder()
         private = str(self._private.path)
         attributes = self._attributes_in(self._private.path)
@@ -194,6 +199,7 @@ class LookCage:
     def close(self) -> None:
         """Remove the private directory, once the command is over."""
         self.end()
+        self._turn.end()
         if self._ruleset is not None:
             ruleset, self._ruleset = self._ruleset, None
             _RULESETS.give_back(ruleset)

@@ -122,6 +122,10 @@ class ToolContext:
     call_id: str = ""
     defaults: DefaultServices = field(default_factory=DefaultServices)
 
+    def bind(self, workspace: Workspace) -> None:
+        """Let the one call of this context work in a fence of its own."""
+        self.__dict__["workspace"] = workspace
+
     @property
     def fence(self) -> Workspace:
         """Return the workspace; raises RuntimeError where there is none."""

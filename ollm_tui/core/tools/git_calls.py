@@ -122,6 +122,8 @@ class GitInvocation(ToolInvocation[P]):
     async def _require_commits(self, root: Path, revision: str, signal: AbortSignal) -> None:
         """Raise ShellExecutionFailed where a revision names a directory or a file's content: its path is not known."""
         names = object_names([revision])
+        if not names:
+            return
         given = "".join(f"{each.name}\n" for each in names).encode("utf-8", "surrogateescape")
         answers = await self._run(root, ASK_GIT, signal, caged=cage_works(), given=given)
         if nameless(names, answers.decode("utf-8", "replace").splitlines(), below_trees=True) is not None:

@@ -17,7 +17,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.fence.protected_paths import credential_examples, holds_credentials
 from ollm_tui.core.git.configuration import common_folder, holds_secrets, index_files, tracked_names
-from ollm_tui.core.git.objects import ASK_GIT, MOST_NAMES, UNREADABLE, any_found, nameless, object_names
+from ollm_tui.core.git.objects import ASK_GIT, MOST_NAMES, UNREADABLE, any_found, is_of_head, nameless, object_names
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.read_only import GitPrint
 from ollm_tui.core.sandbox.engines import look_cage
@@ -62,7 +62,7 @@ class GitContents:
 
     def reaches_past(self, prints: GitPrint, directories: Sequence[str]) -> bool:
         """Return whether it prints what commits hold, which may be what was removed since."""
-        if prints.past:
+        if prints.past or any(map(is_of_head, prints.words)):
             return True
         names = tuple(name.name for name in object_names(prints.words))
         if not names:

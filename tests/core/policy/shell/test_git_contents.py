@@ -148,7 +148,13 @@ def test_attributes_that_show_credentials_all_the_same_ask_about_the_past(past: 
 
 def test_git_in_a_line_that_runs_outside_the_cage_asks_before_it_prints_the_past(past: Past) -> None:
     reason = judge(past.root, approvals=["make *"])
-    for line in ("make && git show HEAD~1", "git log -p; make", "make && git diff HEAD~1", "make | git grep x HEAD~1"):
+    for line in (
+        "make && git show HEAD~1",
+        "git log -p; make",
+        "make && git diff HEAD~1",
+        "make; git diff @..HEAD^2~3",
+        "make | git grep x HEAD~1",
+    ):
         assert "by itself it runs in the cage" in reason(line), line
     for line in ("make && git diff", "make && git status", "make && git log --oneline", "make; git grep x -- src"):
         assert not reason(line), line
