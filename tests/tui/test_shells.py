@@ -138,7 +138,7 @@ async def shell_says(here: DashboardHarness, line: str, said: str) -> None:
 
 
 async def open_shell(here: DashboardHarness) -> None:
-    """A new shell, once keys go to it: until it has started they go to the one before."""
+    """A new shell, once it is in front."""
     before = here.app.dashboard.term.view
     await here.press(PREFIX, "c")
 
@@ -166,7 +166,7 @@ async def test_real_shells_have_their_own_folders_and_are_closed_and_reaped(
         first, second = (int((tmp_path / name).read_text()) for name in ("first", "second"))
         assert first != second
         await here.press(*"sleep 1000", "enter")
-        await here.wait_until(lambda: _children(second) != "")
+        await here.wait_until(lambda: _runs(second) == ["sleep"])  # by its own name: it was forked before
         await here.press(PREFIX, "x")
         await here.wait_for("Close this shell?")
         assert "(sleep)" in here.text
@@ -192,5 +192,7 @@ async def test_real_shells_have_their_own_folders_and_are_closed_and_reaped(
         assert not os.path.exists(f"/proc/{(tmp_path / name).read_text().strip()}"), "they end with the dashboard"
 
 
-def _children(pid: int) -> str:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+def _runs(pid: int) -> list[str]:
+    """Return the names of a process's children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
