@@ -117,7 +117,7 @@ async def play(app: DashboardApp, pilot: Pilot[int], clock: CountingClock) -> Pi
     assert isinstance(modal, ConfirmationScreen)
     await wait_until(pilot, lambda: modal.case.review is not None, PATIENCE)
     clock.seconds += QUIET_SECONDS
-    modal.draw()
+    modal.box.draw()
     await settle(pilot)
     confirmation = app.export_screenshot()
     await pilot.press("escape")

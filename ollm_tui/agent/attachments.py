@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ollm_tui.agent.events import AttachedEvent, AttachedImage, CompactedEvent, Event, NoticeEvent
-from ollm_tui.agent.hooks.turn_hooks import TurnHooks
+from ollm_tui.agent.hooks.hooks import TurnHooks
 from ollm_tui.agent.instructions import Instructions, InstructionsFound, system_prompt
 from ollm_tui.agent.prompt_commands import PromptCommands
 from ollm_tui.agent.providers import provider as wire

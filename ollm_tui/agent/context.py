@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.compaction import summary_by_model, summary_by_rule
 from ollm_tui.agent.events import CompactedEvent, NoticeEvent, UsageEvent
-from ollm_tui.agent.hooks.turn_hooks import TurnHooks
+from ollm_tui.agent.hooks.hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.agent.token_estimate import MESSAGE_TOKENS, estimated_tokens, message_tokens, texts_of, within

@@ -15,11 +15,12 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from ollm_tui.agent.hooks.entries import untrusted_scripts
 from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.instruction_files import InstructionFile, read_instructions
-from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
+from ollm_tui.core.policy.instruction_files import InstructionFile, read_instructions, untrusted_instructions
+from ollm_tui.core.policy.repository_trust import RepositoryConfig, TrustState, TrustStore
 
 WORKSPACE_FOLDERS = (".ollm", ".agents", ".claude")
 """Folders of a workspace that may hold `commands` and `skills`, the strongest first."""
@@ -265,3 +266,14 @@ def _front_matter(text: str) -> tuple[dict[str, object], str]:
     if not isinstance(fields, dict):
         raise ValueError("its front matter holds no fields")
     return {str(key): value for key, value in fields.items()}, text[found.end() :]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # YAML of any shape: str() makes it what it must be
+
+
+def untrusted_files(workspace: Workspace, own: RepositoryConfig, store: TrustStore) -> list[InstructionFile]:
+    """Return instructions, skills, commands, hooks' scripts and MCP servers to be trusted. Raises ValueError."""
+    servers = read_instructions(workspace, ".mcp.json", store)
+    return [
+        *untrusted_instructions(workspace, store),
+        *read_prompt_files(workspace, store).untrusted,
+        *untrusted_scripts(workspace, own, store),
+        *([servers] if servers and not servers.refusal and servers.trust is not TrustState.TRUSTED else []),
+    ]

@@ -9,7 +9,7 @@ from ollm_tui.agent.context import ContextKeeper, ContextPart
 from ollm_tui.agent.context_items import ContextItem, event_of, items_of, position_of, without
 from ollm_tui.agent.events import ContextDroppedEvent, NoticeEvent
 from ollm_tui.agent.guard import TurnMeter
-from ollm_tui.agent.hooks.turn_hooks import TurnHooks
+from ollm_tui.agent.hooks.hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.reply import Reply, collect_reply
 from ollm_tui.agent.reply_calls import CallRunner, tool_message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ollm_tui.agent.trusted_files import untrusted_files
+from ollm_tui.agent.prompt_files import untrusted_files
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import say, valid_configuration
 from ollm_tui.config import effective_toml, user_config_path

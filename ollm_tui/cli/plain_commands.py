@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 
 from ollm_tui.agent.events import AssistantMessageEvent, NoticeEvent
-from ollm_tui.agent.session.rewind import plan_since
+from ollm_tui.agent.session.history import plan_since
 from ollm_tui.cli.plain_updates import lines_of_update
 from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.core.base.escape import visible, visible_block

@@ -124,7 +124,10 @@ async def _asking(runtime: Runtime, ask: str) -> AsyncGenerator[Callable[[JsonOb
     runtime.stream.subscribe(told)
     async with AsyncExitStack() as stack:
         if ask == "socket":
-            await stack.enter_async_context(on_socket(questions, runtime.session_id))
+            try:
+                await stack.enter_async_context(on_socket(questions, runtime.session_id))
+            except OSError as error:
+                raise UsageError(f"nobody could attach: {error}") from None
             say(f"What asks waits for: ollm-tui attach {runtime.session_id}")
         else:
             ended = partial(runtime.agent.interrupt, "nobody can answer any more")

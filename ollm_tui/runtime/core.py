@@ -26,6 +26,7 @@ from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
+from ollm_tui.core.execution.program_guard import ProgramGuard
 from ollm_tui.core.files.journal_undo import Undo, open_undo
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.files.unasked_writes import UnaskedWrites
@@ -217,6 +218,10 @@ async def open_core(
         ),
     )
     core.use_hooks(configuration.hooks)
+    guard = ProgramGuard(executor, configuration.settings.confirm.timeout, answers_yes=attendance is Attendance.YES)
+    hooks.why_not = guard.why_not
+    if mcp is not None:
+        mcp.why_not = guard.why_not
     try:
         yield core
     finally:

@@ -1,17 +1,19 @@
-"""The models of all servers that can be reached: listing them, and taking one for the session."""
+"""The models of all servers that can be reached, and in files: listing them, and taking one for the session."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from pydantic import JsonValue
 
 from ollm_tui.agent.events import NoticeEvent
 from ollm_tui.agent.providers.http_connection import HttpConnection
-from ollm_tui.agent.providers.json_values import as_text, member
+from ollm_tui.agent.providers.json_values import as_list, as_text, member, parse_json
 from ollm_tui.agent.providers.ollama import ModelDetails, OllamaProvider
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import ModelInfo, Provider, ProviderError, ServerProvider
@@ -19,7 +21,6 @@ from ollm_tui.agent.providers.server_address import ServerAddress, ollama_addres
 from ollm_tui.config import Settings
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.runtime.gguf_files import gguf_files
 from ollm_tui.runtime.model_provider import (
     USUAL_TARGETS,
     FoundServer,
@@ -217,3 +218,74 @@ def _gigabytes(size: int | None) -> str:
 
 def _window(tokens: int | None) -> str:
     return "" if tokens is None else f"{tokens // 1024}k window" if tokens >= 1024 else f"{tokens} tokens window"
+
+
+FOLDERS = (".lmstudio/models", ".cache/lm-studio/models", "models")
+OLLAMA_FOLDERS = (".ollama/models", "/usr/share/ollama/.ollama/models")
+MOST_FILES, MOST_LOOKED_AT, MOST_DEPTH = 200, 20_000, 4
+MANIFEST_BYTES = 100_000
+_MODEL_LAYER = "application/vnd.ollama.image.model"
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """A model in a file."""
+
+    name: str
+    path: Path
+    size: int
+
+
+def gguf_files(home: Path | None = None) -> tuple[GgufFile, ...]:
+    """Return the models found, each file once. Blocks."""
+    home = home or Path.home()
+    given = os.environ.get("OLLAMA_MODELS")
+    ollama = [Path(given)] if given else [home / folder for folder in OLLAMA_FOLDERS]
+    found: dict[Path, GgufFile] = {}
+    paths = (path for folder in FOLDERS for path in _below(home / folder) if path.suffix.lower() == ".gguf")
+    named = ((path.stem, path) for path in paths if "mmproj" not in path.name and "-of-" not in path.stem)
+    for name, path in (*islice(named, MOST_FILES), *(one for folder in ollama for one in _of_ollama(folder))):
+        if (size := _size_of(path)) and path.resolve() not in found:
+            found[path.resolve()] = GgufFile(name, path, size)
+    return tuple(found.values())
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, links to folders left out, a bounded number."""
+    looked = 0
+    for top, folders, files in os.walk(folder):
+        if len(Path(top).relative_to(folder).parts) >= MOST_DEPTH:
+            folders.clear()
+        for name in sorted(files):
+            looked += 1
+            if looked > MOST_LOOKED_AT:
+                return
+            yield Path(top) / name
+
+
+def _of_ollama(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield name and file of the models that Ollama has, by their manifests."""
+    manifests = folder / "manifests"
+    for path in islice(_below(manifests), MOST_FILES):
+        _, *owner, model, tag = ("", *path.relative_to(manifests).parts)[-4:]
+        try:
+            with path.open("rb") as file:
+                layers = as_list(member(parse_json(file.read(MANIFEST_BYTES)), "layers"))
+        except (OSError, ValueError):
+            continue
+        for layer in layers:
+            digest = as_text(member(layer, "digest")) or ""
+            if member(layer, "mediaType") == _MODEL_LAYER and digest.replace(":", "").isalnum():
+                name = f"{model}:{tag}" if owner in ([], ["library"]) else f"{'/'.join(owner)}/{model}:{tag}"
+                yield name, folder / "blobs" / digest.replace(":", "-")
+
+
+def _size_of(path: Path) -> int:
+    """Return the size of a GGUF file; 0 for anything else."""
+    try:
+        if not path.is_file():
+            return 0
+        with path.open("rb") as file:
+            return path.stat().st_size if file.read(4) == b"GGUF" else 0
+    except OSError:
+        return 0

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent, UserMessageEvent
 from ollm_tui.agent.guard import TurnLimits
-from ollm_tui.agent.hooks.hooks import SessionFacts
-from ollm_tui.agent.hooks.turn_hooks import TurnHooks
+from ollm_tui.agent.hooks.hooks import SessionFacts, TurnHooks
 from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
 from ollm_tui.agent.loop import Agent, Sources
 from ollm_tui.agent.prompt_commands import PromptCommands
@@ -25,10 +24,10 @@ from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.references import MAX_CHARACTERS as MAX_REFERENCE
 from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
+from ollm_tui.agent.session.history import turn_name
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
 from ollm_tui.agent.session.reading import lineage
 from ollm_tui.agent.session.recording import TerminalRecorder
-from ollm_tui.agent.session.rewind import turn_name
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin

@@ -65,7 +65,8 @@ def sockets_folder() -> Path:
         PermissionError: It belongs to somebody else, or others may enter it.
     """
     folder = sockets_place()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # a file, or a link that leads nowhere: said below
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(f"{folder} is not yours alone. Remove it, or run: chmod 700 on it.")

@@ -8,7 +8,7 @@ import signal as signals
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, on
 from textual.app import App, SystemCommand
@@ -21,12 +21,14 @@ from ollm_tui.options import Options
 from ollm_tui.tui.backend_holder import BackendHolder, runtime_backend
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.external_editor import EditorError, ExternalEditor
-from ollm_tui.tui.first_frame import DEFAULT_THEME, end_start, first_frame
+from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
+from ollm_tui.tui.garbage import IdleCollector
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.leaving import Leaving
 from ollm_tui.tui.link_opener import LinkOpener
 from ollm_tui.tui.links import LinkAsked
 from ollm_tui.tui.notifications import Notifier
+from ollm_tui.tui.pictures.outer_pictures import OuterPictures
 from ollm_tui.tui.protocol import OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screen_commands import ScreenCommands, app_commands, palette_entries, pane_commands
@@ -61,10 +63,16 @@ class DashboardApp(App[int]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(
-            ("f1", "help", "Help", "app.help", "All keys"),
+            ("f1", "open('help')", "Help", "app.help", "All keys"),
             ("ctrl+p", "command_palette", "Palette", "app.palette", "Find and run any action"),
-            ("ctrl+n", "memory", "Memory", "app.memory", "Read, edit and delete what is remembered"),
-            ("ctrl+s", "sessions", "Sessions", "session.pick", "Go on with an earlier session, or begin a new one"),
+            ("ctrl+n", "open('memory')", "Memory", "app.memory", "Read, edit and delete what is remembered"),
+            (
+                "ctrl+s",
+                "open('sessions')",
+                "Sessions",
+                "session.pick",
+                "Go on with an earlier session, or begin a new one",
+            ),
             priority=True,
         ),
         *key_bindings(("ctrl+c", "copy_or_stop", "Copy", "app.copy", "Copy what is selected; else stop the turn")),
@@ -88,13 +96,20 @@ class DashboardApp(App[int]):
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.stylesheet = ThemedStylesheet(self.get_css_variables())
         self.dashboard = Dashboard(self.clock.monotonic)
+        self.collector = IdleCollector(self.set_timer, self.clock.monotonic)
         self.key_order = KeyOrder(self, self.dashboard, super().on_event)
+        self.program_takes_keys = self.key_order.program_takes_keys
         folder = options.workspace or Path()
         self.dashboard.prompt.completer.folder = self.dashboard.term.workspace = folder
         self.dashboard.chat.transcript.links.folders = lambda: (folder,)
         open_backend = open_backend or runtime_backend(options, self.clock)
         self.holder = BackendHolder(self, partial(open_backend, self.post_update), self._backend_started)
         self.notifier = Notifier(self._write_out, os.environ)
+        self.pictures = OuterPictures(
+            self._write_out, colours=self.console.color_system == "truecolor" and not self.no_color
+        )
+        self.take_terminal_version = self.pictures.take_version
+        self.dashboard.term.outer_pictures = self.pictures
         self.leaving = Leaving(self, self.holder, self.notifier, self.dashboard.presses)
         self.editor = ExternalEditor(self)
         self.opener = LinkOpener(self, self.editor, self.dashboard.presses)
@@ -119,13 +134,14 @@ class DashboardApp(App[int]):
         self.leaving.on_signals(lambda: self.editor.is_open)
 
     def on_unmount(self) -> None:
-        """Restore the signal handler."""
+        """Restore the signal handler, and have the outer terminal forget our pictures."""
+        self.pictures.forget()
         signals.signal(signals.SIGHUP, signals.SIG_DFL)
 
     # -- the backend -------------------------------------------------------------------------------------------------
 
     def _backend_started(self) -> None:
-        self.set_timer(COLLECT_AFTER_SECONDS, end_start)
+        self.set_timer(COLLECT_AFTER_SECONDS, self.collector.end_start)
         remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
         self.run_worker(remember, name="prompt history", exit_on_error=False)
 
@@ -146,6 +162,7 @@ class DashboardApp(App[int]):
                 pass
         self.notifier.follow(self.dashboard.status.word)
         self.screens.take(message)
+        self.collector.consider()
 
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
@@ -167,16 +184,14 @@ class DashboardApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys and pastes act in the order they were typed."""
+        if isinstance(event, events.InputEvent | events.Paste):
+            self.collector.note_key()
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_order.take(event)
             return
         if isinstance(event, events.MouseDown) and not event.is_forwarded:
             self.key_order.note_press(event)
         await super().on_event(event)
-
-    def program_takes_keys(self) -> bool:
-        """Return whether keys go to a program; also asked in the driver's thread."""
-        return self.key_order.program_takes_keys()
 
     def _write_out(self, sequence: str) -> None:
         """Send a control sequence to the outer terminal."""
@@ -207,26 +222,20 @@ class DashboardApp(App[int]):
         """Return whether a key works now."""
         # Textual asks priority bindings before the focused widget: a program in the terminal must get its keys.
         if self.screen is self.dashboard and self.dashboard.term.captures_keys:
-            return action not in ("help", "memory", "sessions", "command_palette", "leave", "copy_or_stop")
-        if action == "help":
-            return self.screen.name != "help"
-        if action in ("memory", "sessions"):
-            return self.screen is self.dashboard
+            return action not in ("open", "command_palette", "leave", "copy_or_stop")
+        if action == "open":
+            return self.screen.name != "help" if parameters == ("help",) else self.screen is self.dashboard
         return super().check_action(action, parameters)
 
-    def action_help(self) -> None:
-        """Open the help."""
-        from ollm_tui.tui.screens.help_screen import HelpScreen
-
-        self.push_screen(HelpScreen(self.commands))
-
-    def action_sessions(self) -> None:
-        """Open the list of sessions."""
-        self.screens.browse()
-
-    def action_memory(self, containing: str = "") -> None:
-        """Open the memory, narrowed to what contains the text."""
-        self.screens.memory(containing)
+    def action_open(self, screen: Literal["help", "memory", "sessions"]) -> None:
+        """Open a screen that has a key everywhere."""
+        match screen:
+            case "help":
+                self.screens.help(self.commands)
+            case "memory":
+                self.screens.memory()
+            case "sessions":
+                self.screens.browse()
 
     @on(Prompt.EditorAsked)
     def _edit_draft(self, message: Prompt.EditorAsked) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.options import Options
-from ollm_tui.tui.first_frame import collect_garbage
+from ollm_tui.tui.garbage import collect_after_start
 from ollm_tui.tui.protocol import Backend, OpenBackend, PostUpdate
 from ollm_tui.tui.protocol.intents import Intent
 from ollm_tui.tui.protocol.updates import ActivityUpdate
@@ -34,7 +35,8 @@ def runtime_backend(options: Options, clock: Clock) -> OpenBackend:
     async def opened(post: PostUpdate) -> AsyncGenerator[Backend]:
         # Models, providers and the store take as long to import as the screen: import them later, off the loop.
         # Freeing the garbage of the first frame (1.4 MB) makes room for them.
-        collect_garbage()
+        if not gc.isenabled():
+            collect_after_start()
         await asyncio.to_thread(import_module, "ollm_tui.tui.controllers.runtime_controller")
         from ollm_tui.tui.controllers.runtime_controller import open_backend
 

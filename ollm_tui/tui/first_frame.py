@@ -1,11 +1,10 @@
-"""The start up to the first frame: the settings it needs, read without pydantic, and its garbage.
+"""The settings that the first frame needs, read without pydantic.
 
 A wrong value counts as not given here; the settings report it once they are loaded.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import tomllib
 from dataclasses import dataclass
@@ -59,19 +58,3 @@ def _switch(flag: bool | None, variable: str, value: object, *, default: bool) -
     if given in TRUE or given in FALSE:
         return given in TRUE
     return value if isinstance(value, bool) else default
-
-
-def collect_garbage() -> None:
-    """Collect the garbage of the start once; objects that live now live to the end.
-
-    Does nothing in an app that was not started by `run_dashboard`.
-    """
-    if not gc.isenabled():
-        gc.collect()
-        gc.freeze()
-
-
-def end_start() -> None:
-    """Switch the garbage collector on again."""
-    collect_garbage()
-    gc.enable()

@@ -89,6 +89,12 @@ class ScreenCommands:
         self._open = screen = SessionsScreen(self._dashboard.presses, containing)
         self._app.push_screen(screen)
 
+    def help(self, commands: SlashCommands) -> None:
+        """Open the help."""
+        from ollm_tui.tui.screens.help_screen import HelpScreen
+
+        self._app.push_screen(HelpScreen(commands))
+
     def begin(self) -> None:
         """Begin a new session."""
         self._app.post_message(OpenSession())
@@ -154,7 +160,7 @@ def app_commands(app: App[int], show: Dashboard) -> Iterator[SlashCommand]:
         await app.run_action("leave")
 
     async def explain(_: str) -> None:
-        await app.run_action("help")
+        await app.run_action("open('help')")
 
     yield SlashCommand("exit", "Quit", leave, in_palette=False)
     yield SlashCommand("help", "All keys, and the documentation", explain, in_palette=False)

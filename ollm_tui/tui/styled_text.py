@@ -159,6 +159,12 @@ def app_of(node: DOMNode) -> App[object]:
     return node.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: App[Unknown]
 
 
+def copy_text(widget: Widget, text: str) -> None:
+    """Copy a text to the clipboard, and say so."""
+    app_of(widget).copy_to_clipboard(text)
+    widget.notify(f"{len(text)} characters copied.", markup=False)
+
+
 def line(
     *parts: str | tuple[str, TextRole], hang: int = 0, prose: bool = False, fill: TextRole = TextRole.PLAIN
 ) -> StyledLine:

@@ -14,7 +14,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationResponse, TextPreview
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.rules import Decision, Mode
-from ollm_tui.core.tools.plan_grants import PlanGrant
+from ollm_tui.core.tools.context import PlanGrant
 from ollm_tui.runtime import Runtime
 from ollm_tui.testing import Answer, answer_confirmations
 from tests.agent.test_loop import call, conversation

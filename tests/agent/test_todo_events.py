@@ -57,7 +57,7 @@ def test_an_event_is_as_long_as_the_change_however_long_the_list(tmp_path: Path)
     todos = TodoList(store, tmp_path, on_change=lambda *change: notices.append(TodosChanged(*change)))
     for number in range(300):
         todos.add(f"step {number:03} of the work")
-    todos.complete("t7")
+    todos.set_status("t7", TodoStatus.COMPLETED)
     todos.remove("t8")
     lengths = [len(as_line(event)) for event in published(notices)]
     assert max(lengths) < 400

@@ -25,8 +25,8 @@ from ollm_tui.core.search.code_index import CodeIndex, IndexSource
 from ollm_tui.core.search.code_ranking import terms_of
 from ollm_tui.core.search.code_vectors import CodeVectors
 from ollm_tui.core.search.embedder import installed_embedder
-from ollm_tui.core.search.file_states import MOST_BYTES
 from ollm_tui.core.search.listing import Listing, ListingOptions
+from ollm_tui.core.search.workspace_scan import MOST_BYTES
 
 QUESTIONS = Path(__file__).parent.parent / "data" / "code_questions.toml"
 SOURCES = {"textual": Path(textual.__file__).parent, "ollm_tui": Path(ollm_tui.__file__).parent}

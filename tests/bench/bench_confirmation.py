@@ -7,6 +7,7 @@ about a few lines is timed in turns with it, and how long the event loop stands 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import statistics
 import sys
@@ -87,6 +88,7 @@ def main() -> None:
         os.environ["OLLM_PROBE"] = "0"
         workspace = Path(folder) / "workspace"
         workspace.mkdir()
+        gc.disable()  # as `run_dashboard` does; the app switches it on again
         taken, late = asyncio.run(measure(workspace))
     median, short = statistics.median(taken[LINES]), statistics.median(taken[SHORT])
     print(

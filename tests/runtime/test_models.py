@@ -12,9 +12,8 @@ from ollm_tui.agent.events import ErrorEvent, Event, ModelLoadingEvent, NoticeEv
 from ollm_tui.cli import main
 from ollm_tui.config import Settings
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.runtime.gguf_files import gguf_files
 from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind
-from ollm_tui.runtime.models import ModelNotFoundError, choose, offered_models, switch_model
+from ollm_tui.runtime.models import ModelNotFoundError, choose, gguf_files, offered_models, switch_model
 from tests.agent.providers.fake_server import FakeServer, json_reply, ndjson, sse
 from tests.agent.test_loop import conversation
 

@@ -215,9 +215,9 @@ async def test_time_in_which_nothing_could_be_painted_does_not_arm_the_keys() ->
         await here.show_queue(question())
         await here.arm()
         assert here.modal is not None
-        here.modal.rearm()
+        here.modal.box.rearm()
         here.clock.seconds += 60
-        here.modal._box.action_approve()
+        here.modal.box.action_approve()
         await here.settle()
         assert here.decisions == []
         await here.press("y")
@@ -683,7 +683,7 @@ async def test_on_a_small_screen_reason_and_place_have_to_be_read_too() -> None:
     async with stage((50, 12)) as here:
         await here.show_queue(question(reason="because of rule 3"))
         assert here.modal is not None
-        assert "because of rule 3" in here.modal._box.detail.plain_text
+        assert "because of rule 3" in here.modal.box.detail.plain_text
 
 
 async def test_the_click_that_brings_the_window_back_approves_nothing() -> None:
@@ -708,7 +708,7 @@ async def test_a_rule_that_would_not_allow_this_call_is_refused_in_its_form() ->
         await here.press("A")
         await here.press("e")
         assert here.modal is not None
-        here.modal._box.input.value = "git pull *"
+        here.modal.box.input.value = "git pull *"
         await here.arm()
         await here.press("ctrl+s")
         assert here.decisions == [], "first it is looked at"
@@ -717,7 +717,7 @@ async def test_a_rule_that_would_not_allow_this_call_is_refused_in_its_form() ->
         await here.post(updates.RuleEffectUpdate(asked.item_ids, refused))
         assert here.decisions == [] and "would not have allowed this call" in here.text
 
-        here.modal._box.input.value = "git push *"
+        here.modal.box.input.value = "git push *"
         await here.arm()
         assert "would not have allowed" not in here.text
         await here.press("ctrl+s")

@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 from textual.widgets import TextArea
 
 from ollm_tui.core.base.escape import visible_block
-from ollm_tui.tui.editable_text import Editable
+from ollm_tui.tui.screens.memory_editor import Editable
 from ollm_tui.tui.widgets.line_view import wrapped_rows
 
 ANY = st.text(max_size=200) | st.text(st.sampled_from("a⟨U+0041⟩\r\n\t\x1b\u2028\x85\u202e é漢"), max_size=60)

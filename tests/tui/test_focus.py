@@ -216,4 +216,10 @@ async def test_what_was_sent_and_the_draft_are_there_in_the_next_session(tmp_pat
         await here.press("enter")
         assert prompt.text == "explain main.py" and not here.backend.of(SendMessage)
         await here.press("ctrl+r", *"zzz", "enter")
+        await here.press("enter")
         assert not here.backend.of(SendMessage)  # words to search by are no message
+        assert "Esc back" in here.text and "Sent before" in here.text
+        await here.press("escape")
+        assert prompt.text == "explain main.py" and "Esc back" not in here.text and "/cmd" in here.text
+        await here.press("ctrl+a", "ctrl+k", "ctrl+r", "ctrl+r", "enter")
+        assert prompt.text == "run the tests", "the one before the newest"

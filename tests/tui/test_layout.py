@@ -14,7 +14,14 @@ from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.screens.help_screen import HelpScreen
-from ollm_tui.tui.values import Activity, AnswerEntry, EntriesChanged, SessionStatus, UnfinishedWork
+from ollm_tui.tui.values import (
+    Activity,
+    AnswerEntry,
+    ConfirmationQueueSnapshot,
+    EntriesChanged,
+    SessionStatus,
+    UnfinishedWork,
+)
 from tests.tui.pilot import agents_command, question, stage, todo, wait_until
 
 
@@ -84,7 +91,7 @@ async def test_the_confirmation_has_its_keys_in_sight_at_every_size(size: tuple[
         assert "Esc" in here.text
         await here.arm()
         await here.press("end")
-        here.modal.draw()
+        here.modal.box.draw()
         await here.settle()
         assert "Approve once" in here.text or "y yes" in here.text
 
@@ -290,3 +297,14 @@ async def test_a_broad_window_has_the_terminal_beside_the_conversation_and_prose
         await here.pilot.resize_terminal(200, 20)
         await here.settle()
         assert dashboard.term.region.x >= dashboard.chat.region.right, "a low one has room for it as well"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_is_told_covers_neither_the_draft_nor_the_queue(size: tuple[int, int]) -> None:
+    async with stage(size=size, notifications=True) as here:
+        await here.post(updates.QueueUpdate(ConfirmationQueueSnapshot((question(),))))
+        await here.press("escape", *("word " * 14))
+        here.app.notify("A notice\nof\nsome\nlines", markup=False)
+        await wait_until(here.pilot, lambda: "A notice" in here.text)
+        assert ("word " * 14).rstrip() in here.text
+        assert size[0] < 100 or "Queue (1)" in here.text

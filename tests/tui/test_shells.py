@@ -10,6 +10,7 @@ import pytest
 
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
+from ollm_tui.tui.panes.terminal_views import ShellHint
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.command_intents import CloseShell, OpenShell, TypeKeys
 from ollm_tui.tui.screens.question_screens import YesNoScreen
@@ -46,6 +47,9 @@ async def test_what_is_typed_while_a_further_shell_starts_is_for_it_and_not_for_
         await here.burst("y")
         assert (typed_into(here, "s1"), typed_into(here, "s2")) == (b"", b"rm x\ry")
         assert len(here.backend.of(OpenShell)) == 1
+        here.app.dashboard.term.query_one(ShellHint).post_message(ShellHint.Typed("z"))  # was on its way meanwhile
+        await wait_until(here.pilot, lambda: typed_into(here, "s2") == b"rm x\ryz")
+        assert typed_into(here, "s1") == b""
 
 
 async def test_shells_are_gone_through_by_keys_and_by_number_and_stay_before_the_agents_commands() -> None:

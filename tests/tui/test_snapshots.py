@@ -257,7 +257,7 @@ async def review(here: Stage, *items: Confirmation) -> ConfirmationScreen:
     modal = here.modal
     assert modal is not None
     await here.arm()
-    modal.draw()
+    modal.box.draw()
     await here.settle()
     return modal
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 import acp
 from acp import schema
 
-from ollm_tui.agent.foreign.questions import details_of, judged_as, option_for
-from ollm_tui.agent.foreign.turn import ForeignTurn
+from ollm_tui.agent.foreign.turn import ForeignTurn, details_of, judged_as, option_for
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout, ToolFailure
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject, ToolData

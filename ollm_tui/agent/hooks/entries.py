@@ -157,7 +157,12 @@ def _words(command: str) -> list[str]:
 # -- a workspace's hooks ---------------------------------------------------------------------------------------------
 
 
-_PROJECT = re.compile(r"^\$\{?(?:CLAUDE|OLLM)_PROJECT_DIR\}?")
+_PROJECT = re.compile(r"\$\{(?:CLAUDE|OLLM)_PROJECT_DIR\}|\$(?:CLAUDE|OLLM)_PROJECT_DIR\b")
+
+
+def in_words(hook: Hook, workspace: Path) -> str:
+    """Return a hook's command with the workspace in the place of the variables that stand for it."""
+    return _PROJECT.sub(lambda _: str(workspace), hook.command)
 
 
 def scripts_of(hook: Hook, workspace: Path) -> Iterator[Path]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.hooks.claude_shape import claude_arguments, claude_name, own_arguments
-from ollm_tui.agent.hooks.entries import Hook, HookEvent, HookSettings
+from ollm_tui.agent.hooks.entries import Hook, HookEvent, HookSettings, in_words
 from ollm_tui.agent.hooks.process import HookOutcome, run_hook, shown
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.escape import visible_block
+from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import JsonObject, ToolResult
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.execution.call_hooks import HookedCall, HookWord
 from ollm_tui.core.policy.engine import Floor
 from ollm_tui.core.policy.rules import Decision
@@ -53,6 +55,8 @@ class Hooks:
         self.session: Callable[[], SessionFacts] = SessionFacts
         self.tell: Callable[[str], object] = log.warning
         """Takes sentences for the person: what a hook has to say to them, and that one failed."""
+        self.why_not: Callable[[str, str, AbortSignal], Awaitable[str]] = _nothing_against
+        """Returns why a hook's command must not run now; given the hook in words, and the command."""
         self._workspace = workspace
 
     # -- of calls, for the executor ----------------------------------------------------------------------------------
@@ -141,13 +145,18 @@ class Hooks:
             "hook_event_name": event.value,
             **facts,
         }
-        outcomes = await asyncio.gather(*(run_hook(hook, given, self._workspace, signal) for hook in hooks))
+        outcomes = await asyncio.gather(*(self._run_one(hook, given, signal) for hook in hooks))
         for outcome in outcomes:
             if outcome.failure:
                 self.tell(f"The hook {outcome.hook.name} ({event}) failed: {outcome.failure}.")
             elif message := (outcome.answer or {}).get("systemMessage"):
                 self.tell(f"hook {outcome.hook.name}: {shown(str(message))}")
         return outcomes
+
+    async def _run_one(self, hook: Hook, given: JsonObject, signal: AbortSignal) -> HookOutcome:
+        command = in_words(hook, self._workspace)
+        why_not = "" if hook.fault else await self.why_not(f"the hook {hook.name}", command, signal)
+        return HookOutcome(hook, failure=why_not) if why_not else await run_hook(hook, given, self._workspace, signal)
 
     def _word_of(self, outcome: HookOutcome, call: HookedCall) -> HookWord:
         """Return what one hook makes of a call; a yes answers nothing, for it could loosen."""
@@ -174,6 +183,10 @@ class Hooks:
         return HookWord(floors, changed, (*notes, f"the hook {name} changed the arguments"), f"changed by hook {name}")
 
 
+async def _nothing_against(who: str, command: str, signal: AbortSignal) -> str:
+    return ""
+
+
 def _denies(outcome: HookOutcome) -> bool:
     answer = outcome.answer or {}
     said = _nested(outcome, "permissionDecision") or answer.get("decision")
@@ -198,3 +211,139 @@ def _nested(outcome: HookOutcome, key: str) -> JsonValue:
     """Return what a hook said about its own event."""
     specific = (outcome.answer or {}).get("hookSpecificOutput")
     return specific.get(key) if isinstance(specific, dict) else None
+
+
+_NAMES: Mapping[str, str] = {
+    "shell": "Bash",
+    "read_file": "Read",
+    "write_file": "Write",
+    "edit_file": "Edit",
+    "glob": "Glob",
+    "grep": "Grep",
+    "ls": "LS",
+    "web_fetch": "WebFetch",
+    "web_search": "WebSearch",
+    "write_todos": "TodoWrite",
+    "task": "Task",
+    "shell_output": "BashOutput",
+    "shell_kill": "KillShell",
+}
+
+_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "read_file": {"file_path": "path"},
+    "write_file": {"file_path": "path"},
+    "edit_file": {"file_path": "path"},
+    "glob": {"path": "directory"},
+    "grep": {"path": "directory", "glob": "filePattern"},
+    "shell": {"run_in_background": "background"},
+}
+"""Their argument, and ours that it stands for."""
+
+
+def claude_name(tool: str) -> str:
+    """Return what Claude Code calls a tool; its own name where that has none."""
+    return _NAMES.get(tool, tool)
+
+
+def claude_arguments(tool: str, arguments: JsonObject) -> JsonObject:
+    """Return the arguments with theirs beside ours."""
+    theirs: JsonObject = {their: arguments[our] for their, our in _ARGUMENTS.get(tool, {}).items() if our in arguments}
+    if edit := _single_edit(tool, arguments):
+        theirs |= {"old_string": edit.get("target"), "new_string": edit.get("replacement")}
+    return {**arguments, **theirs}
+
+
+def own_arguments(tool: str, arguments: JsonObject, updated: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the arguments with a hook's changes; what it changed under their name counts for ours."""
+    told = claude_arguments(tool, arguments)
+    changed = {**arguments, **{name: value for name, value in updated.items() if name in arguments or name not in told}}
+    for their, our in _ARGUMENTS.get(tool, {}).items():
+        if their in updated and updated[their] != told.get(their):
+            changed[our] = updated[their]
+        if their not in arguments:
+            changed.pop(their, None)
+    if edit := _single_edit(tool, changed):
+        new = {**edit}
+        for their, our in (("old_string", "target"), ("new_string", "replacement")):
+            if their in updated and updated[their] != told.get(their):
+                new[our] = updated[their]
+            changed.pop(their, None)
+        changed["edits"] = [new]
+    return changed
+
+
+def _single_edit(tool: str, arguments: JsonObject) -> Mapping[str, JsonValue] | None:
+    edits = arguments.get("edits")
+    if tool != "edit_file" or not isinstance(edits, list) or len(edits) != 1:
+        return None
+    only = edits[0]
+    return only if isinstance(only, dict) else None
+
+
+MOST_CONTINUED = 8
+"""How often hooks may let the model go on in one turn."""
+
+ENDING_SECONDS = 2.0
+"""How long the end of a session waits for its hooks in all."""
+
+
+class TurnHooks:
+    """The hooks of one conversation."""
+
+    def __init__(self, hooks: Hooks, tell: Callable[[str], object]) -> None:
+        self._hooks = hooks
+        self._tell = tell
+        self._continued = 0
+        self._notifying: set[asyncio.Task[object]] = set()
+
+    async def before_message(self, text: str, signal: AbortSignal) -> HookTexts:
+        """Return why a message may not be sent, or what goes along with it."""
+        self._continued = 0
+        return await self._hooks.about(HookEvent.USER_PROMPT_SUBMIT, {"prompt": text}, signal)
+
+    async def at_start(self, *, resumed: bool, signal: AbortSignal) -> tuple[str, ...]:
+        """Return what goes along with the first message."""
+        facts = {"source": "resume" if resumed else "startup"}
+        return (await self._hooks.about(HookEvent.SESSION_START, {**facts}, signal)).context
+
+    async def after_answer(self, signal: AbortSignal) -> str:
+        """Return what the model should go on with; empty where the turn may end."""
+        active = self._continued > 0
+        more = (await self._hooks.about(HookEvent.STOP, {"stop_hook_active": active}, signal)).blocked
+        if more and self._continued == MOST_CONTINUED:
+            self._tell(f"Hooks let the model go on {MOST_CONTINUED} times. The turn ends now.")
+            return ""
+        self._continued += 1
+        return more
+
+    async def after_task(self, name: str, signal: AbortSignal) -> None:
+        """Tell that a sub-agent has answered."""
+        await self._hooks.about(HookEvent.SUBAGENT_STOP, {"stop_hook_active": False, "agent_type": name}, signal)
+
+    async def before_compaction(self, hint: str | None, signal: AbortSignal) -> None:
+        """Tell that earlier messages give way, with the person's words where they wanted it."""
+        trigger = "auto" if hint is None else "manual"
+        await self._hooks.about(HookEvent.PRE_COMPACT, {"trigger": trigger, "custom_instructions": hint or ""}, signal)
+
+    async def at_end(self) -> None:
+        """Tell that the session ends; nobody waits long for it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                await self._hooks.about(HookEvent.SESSION_END, {"reason": "exit"}, AbortSignal())
+
+    def watch(self, bus: MessageBus) -> Callable[[], None]:
+        """Tell of each question that waits for the person; return how to stop."""
+
+        def follow(notice: Notice) -> None:
+            if not isinstance(notice, ConfirmationRequested) or not self._hooks.settings.of_event(_NOTIFICATION):
+                return
+            what = visible(notice.confirmation.request.details.description)
+            facts = {"message": f"ollm-tui needs your permission: {what}", "notification_type": "permission_prompt"}
+            task = asyncio.ensure_future(self._hooks.about(_NOTIFICATION, {**facts}, AbortSignal()))
+            self._notifying.add(task)
+            task.add_done_callback(self._notifying.discard)
+
+        return bus.subscribe(follow)
+
+
+_NOTIFICATION = HookEvent.NOTIFICATION

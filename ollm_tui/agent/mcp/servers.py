@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import shlex
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,12 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ollm_tui.agent.context import TOOL_SEARCH
-from ollm_tui.agent.mcp.approved import ApprovedTools, digest_of
 from ollm_tui.agent.mcp.host import McpHost
 from ollm_tui.agent.mcp.offers import ServerOffers, offer_tools
 from ollm_tui.agent.mcp.search import search_tool
 from ollm_tui.agent.mcp.settings import McpServer, McpSettings
-from ollm_tui.agent.mcp.tools import McpTool, build_tools
+from ollm_tui.agent.mcp.tools import ApprovedTools, McpTool, build_tools, digest_of
 from ollm_tui.agent.token_estimate import estimated_tokens
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import McpFailed
@@ -98,6 +98,8 @@ class McpServers:
         """Takes sentences for the person."""
         self.ask_person: Callable[[Asked], Awaitable[ElicitationAnswer]] | None = None
         """Answers what servers ask the person; without one they are declined."""
+        self.why_not: Callable[[str, str], Awaitable[str]] | None = None
+        """Returns why a server's command must not run now; given the server in words, and the command."""
         self.approved = approved or ApprovedTools()
         self._registry = registry
         self._workspace = workspace
@@ -138,7 +140,8 @@ class McpServers:
         offered = [status.server.name for status in self._statuses.values() if status.tools]
         self._registry.unregister(TOOL_SEARCH)
         if offered:
-            self._registry.register(search_tool(offered, self._tools))
+            servers = self._statuses.values()
+            self._registry.register(search_tool(offered, lambda: [tool for one in servers for tool in one.tools]))
 
     async def _wait_for(self, name: str) -> None:
         """Return once a server is there or lost."""
@@ -161,12 +164,14 @@ class McpServers:
         """Call a tool on its server. Raises McpFailed, ToolTimeout."""
         if self._host is None:
             raise McpFailed(f"The MCP server {tool.server.name} is not there.")
+        await self._check_program(tool.server)
         return await self._host.call(tool.server.name, tool.definition.name, arguments, update)
 
     async def _get(self, server: str, kind: CallKind, name: str, arguments: JsonObject) -> Result:
         await self._wait_for(server)
         if self._host is None:
             raise McpFailed(f"The MCP server {server} is not there: {self._statuses[server].reason}")
+        await self._check_program(self._statuses[server].server)
         return await self._host.call(server, name, arguments, kind=kind)
 
     def why_ask(self, tool: McpTool) -> str:
@@ -205,12 +210,24 @@ class McpServers:
         for status in self._statuses.values():
             await self._connect(status)
 
+    async def _check_program(self, server: McpServer) -> None:
+        """Raise McpFailed where its program may not run: a call starts one again that has ended."""
+        if self.why_not is None or not server.entry.command:
+            return
+        command = shlex.join((server.entry.command, *server.entry.args))
+        if server.entry.cwd:
+            command = f"cd {shlex.quote(server.entry.cwd)} && {command}"
+        if why_not := await self.why_not(f"the MCP server {server.name}", command):
+            raise McpFailed(f"The MCP server {server.name} was not started: {why_not}.")
+
     async def _connect(self, status: ServerStatus) -> None:
         assert self._host is not None
         try:
+            await self._check_program(status.server)
             await self._host.connect(status.server.spec(self._workspace))
-        except (ValueError, OSError) as error:
-            self._hear(Lost(server=status.server.name, reason=str(error)))
+        except (ValueError, OSError, McpFailed) as error:
+            reason = error.message if isinstance(error, McpFailed) else str(error)
+            self._hear(Lost(server=status.server.name, reason=reason))
 
     def _hear(self, report: Connected | Lost) -> None:
         status = self._statuses[report.server]
@@ -226,9 +243,6 @@ class McpServers:
                 self.tell(f"The MCP server {status.server.name} is not there: {status.reason}. /mcp says more.")
         self._news.set()
         self.on_change()
-
-    def _tools(self) -> list[McpTool]:
-        return [tool for status in self._statuses.values() for tool in status.tools]
 
     def _offer(self, status: ServerStatus) -> None:
         """Replace a server's tools by those that it has now."""

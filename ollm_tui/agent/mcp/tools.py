@@ -4,29 +4,114 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ollm_tui.agent.mcp.settings import McpServer
 from ollm_tui.agent.providers.images import MEDIA_TYPES
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.errors import FileWriteFailed, McpFailed, from_os_error
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import Artifact, JsonObject, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.files.atomic import replace_file
+from ollm_tui.core.files.atomic import replace_file, replace_text
 from ollm_tui.core.files.text_files import looks_like
 from ollm_tui.core.tools.base import CallFacts, Effect, Question, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import folded_name
 from ollm_tui.core.tools.schema_parameters import SchemaParameters, schema_parameters
 from ollm_tui.mcp_host.frames import Picture, Result, ToolDefinition
+
+
+class _Approved(BaseModel):
+    """The definition of a tool as a person saw it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    server: str
+    """The server's identity."""
+    definition: str
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    tools: dict[str, _Approved] = {}
+
+
+@dataclass
+class ApprovedTools:
+    """The record, in the user's config directory; with a `fault` nothing counts as approved."""
+
+    path: Path = field(default_factory=lambda: config_dir() / "mcp-approved.json")
+    fault: str = ""
+    _tools: Mapping[str, _Approved] = field(default_factory=dict[str, _Approved])
+
+    def read(self) -> None:
+        """Read the record. Blocks."""
+        try:
+            self._tools, self.fault = _Record.model_validate_json(self.path.read_bytes()).tools, ""
+        except FileNotFoundError:
+            self._tools, self.fault = {}, ""
+        except (OSError, ValidationError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+            self._tools = {}
+            self.fault = f"{self.path} cannot be read ({reason}). Move it away to start a new record."
+
+    def why_not(self, name: str, server: str, definition: ToolDefinition) -> str:
+        """Return why a call of this tool has to ask; empty where its definition was approved."""
+        known = self._tools.get(name)
+        if known is None:
+            return "its definition is new: nobody has approved it" if not self.fault else self.fault
+        if known.server != server:
+            return "it comes from another server than the one that was approved"
+        if known.definition != wording(definition):
+            return "its definition is not the one that was approved"
+        return ""
+
+    def difference(self, name: str, definition: ToolDefinition) -> str:
+        """Return what a person should see of a definition: all of it, or its changes since it was approved."""
+        known = self._tools.get(name)
+        now = wording(definition)
+        if known is None or known.definition == now:
+            return visible_block(now)
+        lines = difflib.unified_diff(known.definition.splitlines(), now.splitlines(), "approved", "now", lineterm="")
+        return visible_block("\n".join(lines))
+
+    def approve(self, server: str, tools: Iterable[tuple[str, ToolDefinition]]) -> None:
+        """Approve the definitions of these tools as they are. Blocks; raises OSError, ValueError."""
+        self.read()
+        if self.fault:
+            raise ValueError(self.fault)
+        added = {name: _Approved(server=server, definition=wording(definition)) for name, definition in tools}
+        record = _Record(tools={**self._tools, **added})
+        replace_text(self.path, f"{record.model_dump_json(indent=1)}\n")
+        self._tools = record.tools
+
+
+def wording(definition: ToolDefinition) -> str:
+    """Return a definition as a person reads it, the same for the same meaning."""
+    hints = {"reads only": definition.read_only, "may destroy": definition.destructive}
+    said = "; ".join(f"{hint}: {'yes' if given else 'no'}" for hint, given in hints.items() if given is not None)
+    schema = json.dumps(definition.input_schema, indent=1, sort_keys=True, ensure_ascii=False)
+    head = f"{definition.name}{f' ({definition.title})' if definition.title else ''}"
+    return "\n".join([head, *([f"The server says: {said}"] if said else []), definition.description, schema])
+
+
+def digest_of(definition: ToolDefinition) -> str:
+    """Return what a yes to a call is bound to."""
+    return hashlib.sha256(wording(definition).encode("utf-8", "surrogatepass")).hexdigest()
+
 
 MAX_NAME = 64
 """Characters of a tool's name that model servers take."""
@@ -94,12 +179,18 @@ class McpInvocation(ToolInvocation[SchemaParameters]):
                 warnings=(f"{why[:1].upper()}{why[1:]}; a yes approves what is said below the arguments.",),
             )
 
-        return Question(state=tool.servers.fingerprint(tool), preview=preview)
+        self._shown = tool.servers.fingerprint(tool)
+        return Question(state=self._shown, preview=preview)
+
+    _shown = ""
+    """The definition that was last asked about: a server may change it while its question is answered."""
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Return the server's answer. Raises McpFailed, ToolTimeout."""
         tool, notes = self._tool, tuple[str, ...]()
         if self.approved and self.context.attended and tool.servers.why_ask(tool):
+            if tool.servers.fingerprint(tool) != self._shown:
+                raise McpFailed(f"{tool.name} was not called: its server changed its definition meanwhile. Try again.")
             try:
                 await tool.servers.approve(tool)
             except (OSError, ValueError) as error:
@@ -135,9 +226,14 @@ def build_tools(
     tools: list[McpTool] = []
     left_out: list[str] = []
     names = set(taken)
+    given: set[str] = set()
     for definition in definitions:
         if not server.wants(definition.name):
             continue
+        if definition.name in given:
+            left_out.append(f"a second {visible(definition.name[:64])} is left out")  # a yes would be about either
+            continue
+        given.add(definition.name)
         name = _free_name(server.name, definition.name, names)
         try:
             parameters = schema_parameters(name, definition.input_schema)
@@ -150,7 +246,7 @@ def build_tools(
         tools.append(
             McpTool(
                 name=name,
-                display_name=visible(definition.title) or definition.name,
+                display_name=visible(definition.title or definition.name),
                 description=_described(definition),
                 group=ToolGroup.MCP,
                 effect=Effect.SENDS,

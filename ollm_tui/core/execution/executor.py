@@ -209,7 +209,8 @@ class ToolExecutor(CallJudge):
         unasked, explanation = self._context.unasked_writes, judged.explanation
         if explanation.decision is Decision.ASK:
             if judged.call.line is not None:
-                unasked.forget(self.programs_of(judged.call))
+                cwd = judged.call.arguments.get("cwd")
+                self.forget_unasked(judged.call.line, cwd if isinstance(cwd, str) else "")
         elif judged.call.effect is Effect.WRITES and all(line.layer is not Layer.MODE for line in explanation.trace):
             touched = judged.invocation.touched_paths()
             places = (self.workspace.resolve(each.path, each.access, follow=each.follow) for each in touched)

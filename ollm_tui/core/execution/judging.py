@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,19 +33,24 @@ from ollm_tui.core.execution.options import ExecutorOptions
 from ollm_tui.core.execution.remembering import CallApprovals
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
+from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, Layer, PolicyEngine, TraceLine
 from ollm_tui.core.policy.plan import NOT_IN_THE_PLAN, ApprovedPlan
-from ollm_tui.core.policy.project_programs import project_programs
+from ollm_tui.core.policy.project_programs import project_code, project_programs
 from ollm_tui.core.policy.rules import Decision, ExecMode, Mode
+from ollm_tui.core.sandbox.code_turns import CODE_TURNS
 from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Question
-from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.plan_grants import PlanGrant
+from ollm_tui.core.tools.context import PlanGrant, ToolContext
 from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.run_code import RUN_CODE
 from ollm_tui.core.tools.schema import function_schema
 from ollm_tui.core.tools.task import TASK
+
+ASKS_LATER = "it asks once where a call has written unasked, within a day, what it runs; so far none has"
+MOST_NAMED = 3
+"""Files written unasked that a question names."""
 
 QUOTING = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
 """Errors whose message quotes the file: about a protected file they wait for the person's answer."""
@@ -251,20 +256,45 @@ class CallJudge:
 
     def _ask_about_unasked(self, call: JudgedCall, explanation: Explanation) -> tuple[JudgedCall, Explanation]:
         """Ask where an approved command line runs what a call wrote unasked: the approval was about what was there."""
-        anything_runs = self.mode is Mode.YOLO or self.policy.sources.commands.mode is ExecMode.FULL
-        if call.line is None or explanation.decision is not Decision.ALLOW or explanation.looks or anything_runs:
+        if call.line is None or explanation.decision is not Decision.ALLOW or explanation.looks or self.anything_runs:
             return call, explanation
-        changed = self._context.unasked_writes.among(self.programs_of(call))
+        cwd = call.arguments.get("cwd")
+        changed = self.written_unasked(call.line, cwd if isinstance(cwd, str) else "")
         if changed is None:
             return call, explanation
-        reason = f"it runs {self.workspace.shown(changed)}, which was written by a call that nobody was asked about"
-        call = replace(call, floors=(*call.floors, Floor(Decision.ASK, reason)))
+        if not changed:
+            foretold = TraceLine(Layer.FLOOR, Decision.ALLOW, ASKS_LATER)
+            return call, explanation._replace(trace=(*explanation.trace, foretold))
+        call = replace(call, floors=(*call.floors, Floor(Decision.ASK, self.unasked_words(changed))))
         return call, self.policy.explain(call, self.mode)
 
-    def programs_of(self, call: JudgedCall) -> list[Path]:
-        """Return the files of the workspace that a call's command line runs. Blocks."""
-        cwd = call.arguments.get("cwd")
-        return project_programs(call.line or "", self.workspace, cwd if isinstance(cwd, str) else "")
+    @property
+    def anything_runs(self) -> bool:
+        """Whether mode or policy let every command run, whatever it is."""
+        return self.mode is Mode.YOLO or self.policy.sources.commands.mode is ExecMode.FULL
+
+    def written_unasked(self, line: str, cwd: str = "") -> list[Path] | None:
+        """Return what was written unasked of what a command line runs; None where it runs nothing. Blocks."""
+        programs, places = project_programs(line, self.workspace, cwd), project_code(line, self.workspace, cwd)
+        if not programs and not places:
+            return None
+        unasked = self._context.unasked_writes
+        program = unasked.among(programs)
+        return list(dict.fromkeys([program, *unasked.code_in(places)] if program else unasked.code_in(places)))
+
+    def unasked_words(self, changed: Sequence[Path]) -> str:
+        """Return why what was written unasked asks."""
+        if not {*self.workspace.roots}.isdisjoint(changed):
+            return "which files calls wrote unasked cannot be read, and it may run one of them"
+        shown = ", ".join(self.workspace.shown(path) for path in changed[:MOST_NAMED])
+        more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+        verb, what = ("was", "a call") if len(changed) == 1 else ("were", "calls")
+        return f"it may run {shown}{more}, which {verb} written by {what} that nobody was asked about"
+
+    def forget_unasked(self, line: str, cwd: str = "") -> None:
+        """Forget what a person let a command line run. Raises StorageFailed."""
+        programs, places = project_programs(line, self.workspace, cwd), project_code(line, self.workspace, cwd)
+        self._context.unasked_writes.forget(programs, places)
 
     def adopt_plan(self, grants: tuple[PlanGrant, ...]) -> None:
         """Let an approved plan bind from now on, and leave plan mode."""
@@ -275,14 +305,17 @@ class CallJudge:
     async def _call_to_judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> JudgedCall:
         """Return the call with its floors; raises InvalidPath for a path outside, whatever the policy says."""
         floors: list[Floor] = []
+        judged: dict[tuple[str, bool], Path] = {}
         inside = True
         for touched in invocation.touched_paths():
             location = self.workspace.resolve(touched.path, touched.access, follow=touched.follow)
+            judged[touched.path, touched.follow] = location.real
             inside = inside and location.real.is_relative_to(self.workspace.root)
             sensitivity = self.workspace.sensitivity(location, touched.access)
             if sensitivity is not None:
                 reason = f"{location.shown} {sensitivity.reason}"
                 floors.append(Floor(Decision(sensitivity.decision), reason))
+        invocation.context.bind(self.workspace.bound_to(judged))
         tool, facts = invocation.tool, invocation.facts()
         vacated = facts.new_path is not None and await signal.in_thread(
             self._context.vacated_paths.covers, facts.new_path
@@ -306,6 +339,8 @@ class CallJudge:
         )
 
     async def _judge_and_record(self, context: CallContext, invocation: AnyInvocation) -> Judged:
+        if invocation.tool.effect is Effect.RUNS and invocation.tool is not RUN_CODE:
+            await CODE_TURNS.code_is_over(context.signal)  # which may change what the paths of a line lead to
         judged = await self._judge(invocation, context.origin, context.signal, context)
         context.advance(Transition.JUDGE)
         allowed = judged.explanation.decision is Decision.ALLOW

@@ -3,9 +3,8 @@
 Paths are checked anew each time: a file may have been put in place, or behind a link, a moment ago.
 
 A hard link has the content of a credential without its name. It is recognised while the credential still has its own
-name in a known directory: a given one, a directory of credentials there (`.ssh`), or one of
-`protected_paths.DEEPER_CREDENTIALS`. Links to credentials elsewhere, or without their own name, are not recognised.
-No file is opened.
+name in the workspace, or in the home directory where credentials usually are. Links to credentials elsewhere, or
+without their own name, are not recognised. No file is opened.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import TypeAlias
 
 from ollm_tui.core.base import app_dirs
@@ -30,6 +30,15 @@ _MOST_ENTRIES = 10_000
 _DEPTH = 2
 """Levels looked at below a directory of credentials: down to `.gnupg/private-keys-v1.d`.
 Deeper are caches, of which `.kube` keeps thousands."""
+
+
+INSTALLED = frozenset({b".git", b"node_modules", b".venv", b"__pycache__"})
+"""Directories in which nobody keeps credentials of their own."""
+
+MOST_BELOW = 100_000
+"""Entries of a workspace that are looked at for credentials with further names."""
+
+UNKNOWN = Sensitivity("ask", "has further names, and too much lies here to tell whether they are of credentials")
 
 
 def identity_of_linked(path: bytes) -> Identity | None:
@@ -52,6 +61,59 @@ def linked_credentials(device: int, directories: Iterable[bytes]) -> dict[Identi
             if identity is not None:
                 found.setdefault(identity, sensitivity)
     return found
+
+
+class OtherNames:
+    """Tells other names of what is protected in some directories, or in the home directory.
+
+    The directories are looked through once a file with further names is asked about: few are, and it takes its time.
+    """
+
+    def __init__(self, roots: Iterable[Path], own: ProtectedPatterns | None = None) -> None:
+        self._roots = [os.path.join(os.fsencode(root), b"") for root in roots]
+        self._own = own if own is not None and own.patterns else None
+
+    def judge(self, path: bytes) -> Sensitivity | None:
+        """Return what protects a file under another name of it. Blocks."""
+        identity = identity_of_linked(path)
+        if identity is None:
+            return None
+        return self._protected.get(identity, None if self._looked_through else UNKNOWN)
+
+    @cached_property
+    def _protected(self) -> dict[Identity, Sensitivity]:
+        home = home_dir()
+        found = linked_credentials(_device(home) or 0, [home])
+        for root in self._roots:
+            for path, sensitivity in self._below(root):
+                if (identity := identity_of_linked(path)) is not None:
+                    found.setdefault(identity, sensitivity)
+        return found
+
+    _looked_through = True
+
+    def _below(self, root: bytes) -> Iterator[tuple[bytes, Sensitivity]]:
+        waiting, seen = [root], 0
+        while waiting:
+            directory = waiting.pop()
+            parent = directory[len(root) : -1].rpartition(b"/")[2]
+            entries = _entries(directory)
+            seen += len(entries)
+            if seen > MOST_BELOW:
+                self._looked_through = False
+                return
+            for entry in entries:
+                sensitivity = self._judged(entry, parent, root)
+                if sensitivity is not None:
+                    yield from ((path, sensitivity) for path in files_at(entry.path))
+                elif entry.name not in INSTALLED and entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path + b"/")
+
+    def _judged(self, entry: os.DirEntry[bytes], parent: bytes, root: bytes) -> Sensitivity | None:
+        # Only hidden directories make credentials of names that would not be so elsewhere.
+        if _is_sensitive(parent if parent[:1] == b"." else b"", entry.name):
+            return protected_paths.CREDENTIALS
+        return None if self._own is None else self._own.judge(os.fsdecode(entry.path[len(root) :]))
 
 
 def protected_by_identity(real: str, root: str, known: Iterable[tuple[str, Sensitivity]]) -> Sensitivity | None:
@@ -88,17 +150,17 @@ def _places_in(directory: bytes) -> Iterator[tuple[bytes, Sensitivity]]:
     for entry in _entries(directory):
         sensitivity = protected_paths.judge_reading([os.fsdecode(entry.name)])
         if sensitivity is not None:
-            yield from ((path, sensitivity) for path in _files_at(entry.path, _DEPTH))
+            yield from ((path, sensitivity) for path in files_at(entry.path))
     for place in protected_paths.DEEPER_CREDENTIALS:
-        yield from ((path, protected_paths.CREDENTIALS) for path in _files_at(directory + os.fsencode(place), _DEPTH))
+        yield from ((path, protected_paths.CREDENTIALS) for path in files_at(directory + os.fsencode(place)))
 
 
-def _files_at(path: bytes, depth: int) -> Iterator[bytes]:
+def files_at(path: bytes, depth: int = _DEPTH) -> Iterator[bytes]:
     """Yield the file itself, or those in a directory."""
     yield path
     if depth and os.path.isdir(path) and not os.path.islink(path):
         for entry in _entries(path):
-            yield from _files_at(entry.path, depth - 1)
+            yield from files_at(entry.path, depth - 1)
 
 
 def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:
@@ -144,12 +206,7 @@ class CredentialFilter:
         places = (boundary, *_directories_between(boundary, start), home_dir())
         self._linked: set[Identity] = set(linked_credentials(os.lstat(start).st_dev, places))
         """Credentials that have further names, which are then left out too."""
-        self._known_at_start = len(self._linked)
-
-    @property
-    def has_met_linked(self) -> bool:
-        """Whether credentials with other names were met, under which they may have been listed before."""
-        return len(self._linked) > self._known_at_start
+        self._everywhere = OtherNames([Path(os.fsdecode(boundary))], own)
 
     def meet(self, directory: bytes, files: list[bytes]) -> set[bytes]:
         """Return the credentials among all files of a directory, and remember those that have other names."""
@@ -172,6 +229,12 @@ class CredentialFilter:
         if not self._linked:
             return paths
         kept = [path for path in paths if identity_of_linked(directory + path) not in self._linked]
+        self.skipped += len(paths) - len(kept)
+        return kept
+
+    def readable(self, directory: bytes, paths: list[bytes]) -> list[bytes]:
+        """Return the paths below a directory whose contents may be shown: those that are no other names, met or not."""
+        kept = [path for path in paths if self._everywhere.judge(directory + path) is None]
         self.skipped += len(paths) - len(kept)
         return kept
 

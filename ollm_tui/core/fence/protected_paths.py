@@ -118,6 +118,15 @@ def holds_credentials(parts: Sequence[str]) -> bool:
     return _holds_credentials(tuple(map(fold, parts)))
 
 
+@lru_cache(maxsize=1)
+def credential_examples() -> tuple[str, ...]:
+    """Return names that files with credentials usually have, without their directories."""
+    names = [
+        pattern.rpartition("/")[2].replace("*", fill) for pattern in _CREDENTIALS.split() for fill in ("", "local")
+    ]
+    return tuple(dict.fromkeys((*names, ".env.production", ".env.development", ".env.test", "credentials", "config")))
+
+
 @lru_cache(maxsize=16384)
 def fold(name: str) -> str:
     """Return one spelling for all that some file system takes for the same name."""

@@ -10,7 +10,8 @@ import difflib
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -24,6 +25,7 @@ from ollm_tui.core.base.errors import (
     FileWriteFailed,
     InvalidPath,
     IsADirectory,
+    NoPermission,
     NotADirectory,
     ToolFailure,
     from_os_error,
@@ -31,15 +33,13 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.escape import quote_name, unquote_name, visible
 from ollm_tui.core.fence import openat, protected_paths
 from ollm_tui.core.fence.file_identity import (
-    home_dir,
-    identity_of_linked,
+    OtherNames,
     is_own_directory,
     lies_in,
-    linked_credentials,
     protected_by_identity,
 )
-from ollm_tui.core.fence.git_secrets import is_secret_configuration
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
+from ollm_tui.core.fence.secrets import is_secret_configuration
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
 
@@ -100,6 +100,18 @@ class Workspace:
         self.roots: tuple[Path, ...] = tuple(dict.fromkeys([self.root, *map(_real_directory, extra_roots)]))
         self.readable_roots: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable_roots)
         self.own_protection = ProtectedPatterns(protected_patterns)
+        self._judged: Mapping[tuple[str, bool], Path] | None = None
+
+    def bound_to(self, judged: Mapping[tuple[str, bool], Path]) -> Workspace:
+        """Return the fence of one call, in which paths lead where they did when it was judged, or nowhere.
+
+        Args:
+            judged: Where each path led, with whether its last link was followed. Other files that are protected are
+                not opened.
+        """
+        bound = copy(self)
+        bound._judged = judged
+        return bound
 
     def varied(self, *, readable: Sequence[Path] = (), protected_patterns: Sequence[str] = ()) -> Workspace:
         """Return the same fence with further places to read and further protected files."""
@@ -128,6 +140,9 @@ class Workspace:
             raise _unusable(found.problem, quote_name(path), access)
         if found.status is not None:
             _refuse_special(found.status.st_mode, shown)
+        if self._judged is not None and self._judged.get((path, follow), real) != real:
+            message = f"{quote_name(path)} leads elsewhere than a moment ago. Nothing was done; try again."
+            raise InvalidPath(message, {"path": shown})
         return Location(asked=path, real=real, shown=shown, root=root)
 
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
@@ -148,6 +163,7 @@ class Workspace:
     def open_for_reading(self, location: Location) -> int:
         """Return a descriptor of the regular file for the caller to close; never waits. Raises ToolFailure."""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+        self._refuse_unjudged(location)
         try:
             descriptor = self._open(location.root, location.relative, flags, location.shown, Access.READ)
         except FileNotFound:
@@ -160,6 +176,16 @@ class Workspace:
             raise IsADirectory(f"{location.shown} is a directory. Use ls to list it.", {"path": location.shown})
         _refuse_special(mode, location.shown)
         raise InvalidPath(f"{location.shown} is no regular file.", {"path": location.shown})
+
+    def _refuse_unjudged(self, location: Location) -> None:
+        """Raise NoPermission for a protected file that a call came by and nobody was asked about."""
+        judged = self._judged
+        if judged is None or location.real in judged.values():
+            return
+        found = self.sensitivity(location, Access.READ)
+        if found is not None:
+            message = f"{location.shown} {found.reason}. Ask for it by its path, with read_file."
+            raise NoPermission(message, {"path": location.shown})
 
     def open_directory(self, location: Location) -> int:
         """Return a descriptor of the directory there, for listing and for `dir_fd`. The caller closes it."""
@@ -281,13 +307,8 @@ class Workspace:
         return protected_by_identity(real, str(location.root), known)
 
     def _judge_other_names(self, location: Location) -> Sensitivity | None:
-        """Return whether the place is a hard link to credentials, in reading as in writing."""
-        identity = identity_of_linked(os.fsencode(location.real))
-        if identity is None:
-            return None
-        above = (each for each in location.real.parents if each == location.root or location.root in each.parents)
-        directories = [os.path.join(os.fsencode(each), b"") for each in (*self.roots, *above)]
-        return linked_credentials(identity[0], [*directories, home_dir()]).get(identity)
+        """Return whether the place is another name of what is protected, in reading as in writing."""
+        return OtherNames(self.roots, self.own_protection).judge(os.fsencode(location.real))
 
 
 def _real_directory(path: Path | str) -> Path:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ollm_tui.core.fence.git_secrets import secrets_in
+from ollm_tui.core.fence.secrets import secrets_in
 
 MAX_BYTES = 1_000_000
 MAX_MODULES = 200
@@ -134,6 +134,11 @@ def index_files(repository: Path) -> list[Path]:
     """Return the files that hold a repository's index. Raises OSError and ValueError."""
     own = _own_folder(repository)
     return [file for file in (own / "index", *own.glob("sharedindex.*")) if file.exists()]
+
+
+def common_folder(repository: Path) -> Path:
+    """Return git's directory that all working trees of a repository share. Raises OSError and ValueError."""
+    return _common_folder(_own_folder(repository))
 
 
 def _names_in(index: bytes, digest_bytes: int) -> Iterator[str]:

@@ -32,7 +32,7 @@ from ollm_tui.core.packages.plan import (
     origin_of,
     package_name,
 )
-from ollm_tui.core.packages.source_builds import (
+from ollm_tui.core.packages.source_archive import (
     build_steps,
     builds_text,
     lacks_wheel,

@@ -16,6 +16,7 @@ from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern
 from ollm_tui.core.policy.rule_set import CompiledRule, ConditionValues, RuleSet, condition_values, first_match
 from ollm_tui.core.policy.rules import Decision, ExecMode
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
+from ollm_tui.core.policy.shell.git_contents import GitContents
 from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.read_only import LineNature, ReadOnlyVerdict, command_risk, line_nature
 from ollm_tui.core.policy.shell.shell_line import (
@@ -141,13 +142,14 @@ class _LineJudge:
         self._tighter_rules = [rules.possible(SHELL, given) for rules in tightening]
         cwd = params.get("cwd")
         self._paths = CommandPaths(policy.workspace, cwd if isinstance(cwd, str) else "") if policy.workspace else None
+        self._contents = GitContents(self._paths) if self._paths else None
 
     def verdicts(self) -> list[PartVerdict]:
         """Return the decisions about the parts and about the whole line."""
         if self._policy.mode is ExecMode.DENY:
             return [PartVerdict(self._line.source, Decision.DENY, "the exec mode is deny: nothing runs")]
         found = self._restrictions()
-        found += [self._judge_part(*each) for each in zip(self._line.parts, self._nature.verdicts, strict=True)]
+        found += self._parts()
         if not self._line.parts:
             found.extend(self._without_parts())
         if self._line.opaque and self._policy.mode is not ExecMode.FULL:
@@ -240,6 +242,20 @@ class _LineJudge:
             if each is not None and each.action is not Decision.ALLOW
         ]
 
+    def _parts(self) -> list[PartVerdict]:
+        """Judge each command; one of the list asks for what only the cage keeps from it, where the line is in none."""
+        parts = list(map(self._judge_part, self._line.parts, self._nature.verdicts))
+        if self._contents is None or all(part.listed for part in parts):
+            return parts
+        for number, listed in enumerate(self._nature.verdicts):
+            by_list = parts[number].listed and parts[number].decision is Decision.ALLOW
+            if by_list and listed.prints and self._contents.reaches_past(listed.prints, listed.repositories):
+                reason = (
+                    f"{parts[number].text!r} may print credentials that were removed; by itself it runs in the cage"
+                )
+                parts[number] = parts[number]._replace(decision=self._policy.on_miss, reason=reason)
+        return parts
+
     def _judge_part(self, part: SimpleCommand, listed: ReadOnlyVerdict) -> PartVerdict:
         values = self._with_command(part.text)
         rule, tighter = self._deciding(values), self._tighter(values)
@@ -301,9 +317,14 @@ class _LineJudge:
             reason = self._paths.reason_to_ask(path, descends=None if tracked else verdict.descends)
             if reason is not None:
                 return f"{path}: {reason}"
-        if verdict.prints_tracked and (secret := self._paths.tracked_credentials()) is not None:
-            return f"{secret} is tracked and may hold credentials, which it would print"
-        if verdict.prints_settings and _PIPE.search(self._line.source) and self._paths.configured_secrets():
+        return None if self._contents is None else self._printed(verdict, self._contents)
+
+    def _printed(self, verdict: ReadOnlyVerdict, contents: GitContents) -> str | None:
+        """Return why what git prints asks."""
+        reason = None if verdict.prints is None else contents.reason_to_ask(verdict.prints, verdict.repositories)
+        if reason is not None:
+            return reason
+        if verdict.prints_settings and _PIPE.search(self._line.source) and contents.configured_secrets():
             return "git's configuration holds a password, and what it prints goes on to another program"
         return None
 

@@ -13,7 +13,7 @@ from ollm_tui.core.policy.engine import JudgedCall, PolicyEngine, PolicySources
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSource
 from ollm_tui.core.tools.base import Effect
-from ollm_tui.core.tools.plan_grants import PATH_PARAMETERS, PlanGrant
+from ollm_tui.core.tools.context import PATH_PARAMETERS, PlanGrant
 
 NOT_IN_THE_PLAN = "not in the plan"
 

@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from ollm_tui.core.sandbox.code_turns import LookTurn
 from ollm_tui.core.sandbox.landlock import FileRights
 from ollm_tui.core.sandbox.layout import RUN, Mount, MountKind, WorkGrant, mounts
-from ollm_tui.core.sandbox.look import CREDENTIAL_ATTRIBUTES, git_environment, repository_paths, toolchains_of
+from ollm_tui.core.sandbox.look import git_environment, repository_paths, toolchains_of
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
 from ollm_tui.core.sandbox.seccomp import look_filter, work_filter
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
@@ -159,12 +160,19 @@ class BubblewrapLookCage(BubblewrapCage):
     """The cage of what only looks, where the kernel has no landlock: nothing of this machine can be written."""
 
     def __init__(
-        self, program: str, readable: Sequence[Path], ignored: bytes = b"", *, secrets_hidden: bool = False
+        self,
+        program: str,
+        readable: Sequence[Path],
+        ignored: bytes = b"",
+        attributes: bytes = b"",
+        judged: int | None = None,
     ) -> None:
         """`ignored` holds patterns of files that the person has git ignore in every repository.
 
-        With `secrets_hidden` git does not print what files with credentials hold or held.
+        `attributes` say what git shows of files, over all that a person or system configured; `judged` is the moment
+        of CODE_TURNS at which its command was judged by its paths.
         """
+        self._judged, self._turn = judged, LookTurn()
         repositories = [
             Path(path)
             for folder in readable
@@ -172,8 +180,8 @@ class BubblewrapLookCage(BubblewrapCage):
             if rights is not FileRights.READ_DIR
         ]
         files = {"git/ignore": ignored} if ignored else {}
-        attributes = {"git/attributes": CREDENTIAL_ATTRIBUTES.read_bytes()} if secrets_hidden else {}
-        super().__init__(program, WorkGrant((), [*readable, *repositories], files={**files, **attributes}))
+        files |= {"git/attributes": attributes} if attributes else {}
+        super().__init__(program, WorkGrant((), [*readable, *repositories], files=files))
 
     # What more namespaces would keep apart the filter refuses: shared memory, queues, names, namespaces of its own.
     _unshared = ("--unshare-user", "--unshare-pid", "--unshare-net")
@@ -200,8 +208,14 @@ class BubblewrapLookCage(BubblewrapCage):
     def start(
         self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
     ) -> Started:
-        """Call `start` with the environment of the cage, in which git starts nothing."""
+        """Call `start` with the environment of the cage, in which git starts nothing. Raises OSError."""
+        self._turn.begin(self._judged)
         tools = toolchains_of(environment.get("HOME", ""))
         own = {"XDG_CONFIG_HOME": RUN} if self.grant.files else {}
         git = git_environment(self.file("git/attributes") if "git/attributes" in self.grant.files else "")
         return super().start(start, {**tools, **environment, **git, **own}, terminal)
+
+    def close(self) -> None:
+        """End what is left, and remove what was made for it."""
+        super().close()
+        self._turn.end()

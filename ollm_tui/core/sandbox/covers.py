@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from ollm_tui.core.fence.file_identity import files_at, home_dir, linked_credentials
 from ollm_tui.core.fence.protected_paths import DEEPER_CREDENTIALS, ProtectedPatterns, judge_reading, judge_writing
 
 MOST_ENTRIES = 500_000
@@ -56,12 +57,15 @@ class Covers:
             OSError: There are more than MOST_ENTRIES entries.
         """
         linked: dict[tuple[int, int], bool] = {}
+        if self.secrets_hidden:
+            device = self.root.stat().st_dev
+            linked.update(dict.fromkeys(linked_credentials(device, [home_dir()]), True))
         numbers: set[int] = set()
         for path, hides, by_place in self._protected(numbers):
             real = Path(path).resolve()
             if real.exists() and real.is_relative_to(self.root):
                 hidden = hides and (self.secrets_hidden or real.is_socket())
-                linked.update(dict.fromkeys(_linked_files(real), hidden))
+                linked.update(dict.fromkeys(_linked_files(real, every=hidden), hidden))
                 yield Cover(str(real), hidden, by_place)
         if any(number in numbers for _, number in linked):
             yield from self._other_names(linked)
@@ -125,9 +129,12 @@ class Covers:
                         yield Cover(entry.path, hidden)
 
 
-def _linked_files(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield what of a protected path has other names; of a directory, what git and we are configured by."""
-    within = (path / "config", path / "config.toml", *_listed(path / "hooks")) if path.is_dir() else (path,)
+def _linked_files(path: Path, *, every: bool) -> Iterator[tuple[int, int]]:
+    """Yield what of a protected path has other names; of a directory, what git and we are configured by, or all."""
+    if every:
+        within = map(Path, map(os.fsdecode, files_at(os.fsencode(path))))
+    else:
+        within = (path / "config", path / "config.toml", *_listed(path / "hooks")) if path.is_dir() else (path,)
     for each in within:
         with suppress(OSError):
             status = each.stat()

@@ -186,18 +186,19 @@ def look_works() -> bool:
 
 
 def look_cage(
-    readable: Sequence[Path], ignored: bytes = b"", *, secrets_hidden: bool = False
+    readable: Sequence[Path], ignored: bytes = b"", *, attributes: bytes = b"", judged: int | None = None
 ) -> look.LookCage | BubblewrapLookCage:
     """Return the cage for one command that only reads; where none works starting it fails.
 
     Args:
         readable: Directories that it can read.
         ignored: Patterns of files that the person has git ignore in every repository.
-        secrets_hidden: git does not print what files with credentials hold or held.
+        attributes: What git shows of files, over all that a person or system configured.
+        judged: The moment of CODE_TURNS at which the command was judged by its paths; it may not begin after code.
     """
     if look.works() or bubblewrap().problem:
-        return look.LookCage(readable, ignored, secrets_hidden)
-    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, secrets_hidden=secrets_hidden)
+        return look.LookCage(readable, ignored, attributes, judged)
+    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored, attributes, judged)
 
 
 def engines() -> tuple[EngineReport, ...]:

@@ -13,6 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from ollm_tui.core.sandbox.code_turns import LookTurn
+from ollm_tui.core.sandbox.git_attributes import CREDENTIAL_ATTRIBUTES, credential_attributes
 from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.private_folder import PrivateFolder, empty_folder, give_back
 from ollm_tui.core.sandbox.restricted_thread import RestrictedThread, ends_what_it_starts
@@ -78,6 +80,7 @@ _GIT = {
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
     "submodule.recurse": "false",
+    "diff.submodule": "short",  # another git would print it, which gets none of these
     "safe.directory": "*",  # what the person trusts stands in their home; here it can do no harm
 }
 """Settings of git that start a program or a connection, each with a value that does not.
@@ -87,6 +90,7 @@ it asks before a command looks at it.
 """
 
 GIT_ENVIRONMENT = {
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",  # what is mounted in a cage lies below the repository on this machine
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
@@ -96,9 +100,6 @@ GIT_ENVIRONMENT = {
     **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_GIT.values())},
 }
 """What wins over every configuration file of git."""
-
-CREDENTIAL_ATTRIBUTES = Path(__file__).with_name("credentials.gitattributes")
-"""Has git say of files with such names, in whatever commit they are, no more than that they differ."""
 
 
 def git_environment(attributes: str) -> dict[str, str]:
@@ -121,9 +122,12 @@ class LookCage:
     """Directories whose contents can be read; a repository that they lie in can be read by git."""
     ignored: bytes = b""
     """Patterns of files that the person has git ignore in every repository."""
-    secrets_hidden: bool = False
-    """git does not print what files with credentials hold or held."""
+    attributes: bytes = b""
+    """What git shows of files, over all that a person or system configured."""
+    judged: int | None = None
+    """The moment of CODE_TURNS at which its command was judged by its paths."""
     passed: tuple[int, ...] = ()
+    _turn: LookTurn = field(default_factory=LookTurn, init=False)
     _private: PrivateFolder | None = field(default=None, init=False)
     _ruleset: Ruleset | None = field(default=None, init=False)
     _thread: RestrictedThread | None = field(default=None, init=False)
@@ -146,15 +150,17 @@ class LookCage:
             terminal: The name of the command's own terminal, which it may open.
 
         Raises:
-            OSError: The kernel refused a restriction; nothing was started.
+            OSError: The kernel refused a restriction, or code has run since it was judged; nothing was started.
         """
+        self._turn.begin(self.judged)
         self._private = empty_folder()
         private = str(self._private.path)
+        attributes = self._attributes_in(self._private.path)
         toolchains = toolchains_of(environment.get("HOME", ""))
         caged = {
             **toolchains,
             **environment,
-            **git_environment(str(CREDENTIAL_ATTRIBUTES) if self.secrets_hidden else ""),
+            **git_environment(attributes),
             "HOME": private,
             "TMPDIR": private,
             "TMP": private,
@@ -168,7 +174,7 @@ class LookCage:
         watched = dict.fromkeys((*map(str, self.readable), *program_paths(environment)), FileRights.READ)
         for path, rights in chain.from_iterable(map(repository_paths, self.readable)):
             watched[path] = watched.get(path, rights) | rights
-        if self.secrets_hidden:
+        if attributes:
             watched.setdefault(str(CREDENTIAL_ATTRIBUTES), FileRights.READ_FILE)
         self._ruleset = _RULESETS.take(watched)
         self._ruleset.grant(private, _PRIVATE)
@@ -176,6 +182,14 @@ class LookCage:
             self._ruleset.grant(terminal, TERMINAL)
         self._thread = RestrictedThread(self._ruleset)
         return self._thread.start(lambda: start(caged))
+
+    def _attributes_in(self, private: Path) -> str:
+        """Return the path of a file with the attributes; those of credentials alone need none of their own."""
+        if not self.attributes or self.attributes == credential_attributes():
+            return str(CREDENTIAL_ATTRIBUTES) if self.attributes else ""
+        file = private / "attributes"
+        file.write_bytes(self.attributes)
+        return str(file)
 
     def end(self) -> None:
         """End what the command left running."""
@@ -185,6 +199,7 @@ class LookCage:
     def close(self) -> None:
         """Remove the private directory, once the command is over."""
         self.end()
+        self._turn.end()
         if self._ruleset is not None:
             ruleset, self._ruleset = self._ruleset, None
             _RULESETS.give_back(ruleset)

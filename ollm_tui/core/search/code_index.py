@@ -27,8 +27,8 @@ from ollm_tui.core.search.code_ranking import (
 )
 from ollm_tui.core.search.code_tables import VERSION, add_file, is_stale, make_tables, remove_file
 from ollm_tui.core.search.code_vectors import CodeVectors
-from ollm_tui.core.search.file_states import FileStates, content_of
 from ollm_tui.core.search.listing import Listing
+from ollm_tui.core.search.workspace_scan import FileStates, content_of
 
 COMMIT_EVERY = 200
 """Files; a build that is stopped goes on from there."""

@@ -60,10 +60,12 @@ class FileSearchResult:
         self.matches += sum([file.matches for file in self.files[before:]])
 
     def leave_out_credentials(self) -> None:
-        """Drop files that turned out to be other names of credentials."""
-        if self.listing is not None and self.listing.has_met_credentials:
+        """Drop files that are other names of credentials."""
+        if self.listing is not None:
+            kept = frozenset(self.listing.readable([file.path for file in self.files]))
+            if len(kept) == len(self.files):
+                return
             self.cut = self.stopped
-            kept = frozenset(self.listing.without_other_names([file.path for file in self.files]))
             self.files = [file for file in self.files if file.path in kept]
             self.matches = sum([file.matches for file in self.files])
 

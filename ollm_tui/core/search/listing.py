@@ -80,16 +80,9 @@ class Listing:
         """How many entries were left out as credentials."""
         return 0 if self._credentials is None else self._credentials.skipped
 
-    @property
-    def has_met_credentials(self) -> bool:
-        """Whether credentials with other names were met, under which they may have been listed before."""
-        return self._credentials is not None and self._credentials.has_met_linked
-
-    def without_other_names(self, paths: list[bytes]) -> list[bytes]:
-        """Return the listed paths that are no hard links to credentials which the walk has met after them."""
-        if self._credentials is None or not self._credentials.has_met_linked:
-            return paths
-        return self._credentials.without_other_names(self.start, paths)
+    def readable(self, paths: list[bytes]) -> list[bytes]:
+        """Return the listed paths whose contents may be shown: a few, as each is looked at."""
+        return paths if self._credentials is None else self._credentials.readable(self.start, paths)
 
     def first(self) -> ListedDirectory:
         """Return the directory asked for. Raises OSError."""

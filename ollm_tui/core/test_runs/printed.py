@@ -54,9 +54,6 @@ def _add_build_errors(report: TestReport, output: str, locator: Locator) -> None
     report.crashed = "they could not be built"
 
 
-_UNITTEST_CASE = re.compile(
-    r"\.\.\. (?P<outcome>ok|FAIL|ERROR|skipped\b.*|expected failure|unexpected success)\s*$", re.M
-)
 _UNITTEST_BLOCK = re.compile(
     r"^={70}\n(?P<kind>FAIL|ERROR): (?P<name>\S+) \((?P<owner>[^)\n]+)\)[^\n]*(?:\n(?!-{70})[^\n]*)*\n-{70}\n"
     r"(?P<text>.*?)(?=^={70}$|^-{70}$|\Z)",

@@ -93,21 +93,14 @@ class TodoList:
             change.todos.append(todo)
         return todo
 
-    def start(self, reference: str, *, by: Author = "model") -> Todo:
-        """Put an item in progress; one that was in progress becomes pending again."""
-        return self._set_status(reference, TodoStatus.IN_PROGRESS, by)
-
-    def complete(self, reference: str, *, by: Author = "model") -> Todo:
-        """Mark an item as done (000 Property 54); doing so twice changes nothing."""
-        return self._set_status(reference, TodoStatus.COMPLETED, by)
-
-    def cancel(self, reference: str, *, by: Author = "model") -> Todo:
-        """Cancel an item; it stays in the list."""
-        return self._set_status(reference, TodoStatus.CANCELLED, by)
-
-    def reopen(self, reference: str, *, by: Author = "model") -> Todo:
-        """Make an item pending again."""
-        return self._set_status(reference, TodoStatus.PENDING, by)
+    def set_status(self, reference: str, status: TodoStatus, *, by: Author = "model") -> Todo:
+        """Change how far an item is (000 Property 54); where one is started, that in progress becomes pending."""
+        with self._changing(by) as change:
+            index = find_todo(change.todos, reference)
+            if status is TodoStatus.IN_PROGRESS and change.todos[index].status is not status:
+                change.todos = halted(change.todos)
+            change.todos[index] = replace(change.todos[index], status=status)
+            return change.todos[index]
 
     def reword(self, reference: str, task: str, *, by: Author = "model") -> Todo:
         """Give an item another text; its id stays."""
@@ -201,14 +194,6 @@ class TodoList:
     def _read(self) -> TodoListState:
         with self._store.read(SCHEMA) as db:
             return _Rows(db, self._workspace).state()
-
-    def _set_status(self, reference: str, status: TodoStatus, by: Author) -> Todo:
-        with self._changing(by) as change:
-            index = find_todo(change.todos, reference)
-            if status is TodoStatus.IN_PROGRESS and change.todos[index].status is not status:
-                change.todos = halted(change.todos)
-            change.todos[index] = replace(change.todos[index], status=status)
-            return change.todos[index]
 
     @contextmanager
     def _changing(self, by: Author) -> Generator[_Change]:

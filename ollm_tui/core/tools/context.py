@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
-    from ollm_tui.core.tools.plan_grants import PlanGrant
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -122,6 +121,10 @@ class ToolContext:
     """A person is at the dashboard and can answer and type."""
     call_id: str = ""
     defaults: DefaultServices = field(default_factory=DefaultServices)
+
+    def bind(self, workspace: Workspace) -> None:
+        """Let the one call of this context work in a fence of its own."""
+        self.__dict__["workspace"] = workspace
 
     @property
     def fence(self) -> Workspace:
@@ -227,3 +230,22 @@ class CommandReader(Protocol):
     def exit_code_is_answer(self, command: str, code: int | None) -> bool:
         """Return whether the exit code is an answer ("not found", "differs") rather than a failure."""
         ...
+
+
+PATH_PARAMETERS = ("path", "from", "to", "directory", "paths")
+"""Parameters that name what a call touches."""
+
+PATH_TOOLS = ("write_file", "edit_file")
+"""The tools of a step that names paths and no tool."""
+
+
+@dataclass(frozen=True)
+class PlanGrant:
+    """One thing that an approved plan lets run; a `path` that ends with `/` is a folder."""
+
+    tool: str
+    path: str = ""
+    command: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.path or self.command}".rstrip()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import (
@@ -25,32 +25,9 @@ from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
 from ollm_tui.core.files.snapshots import FileSnapshot, is_same_file, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, TouchedPath
-from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditMatch, EditTarget, MatchKind, NoEditMatch, Text, find
+from ollm_tui.core.tools.edit_matching import AmbiguousEdit, Edit, EditMatch, MatchKind, NoEditMatch, Text, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found
 from ollm_tui.core.tools.file_changes import FileChangeInvocation, link_notes, link_warnings
-
-
-class Edit(Parameters):
-    """One replacement, and where to look for its target."""
-
-    target: str
-    replacement: str
-    line_hint: int | None = Field(None, ge=1)
-    start_line: int | None = Field(None, ge=1)
-    end_line: int | None = Field(None, ge=1)
-
-    @field_validator("target")
-    @classmethod
-    def _not_empty(cls, target: str) -> str:
-        if not target:
-            raise ValueError("the target is empty; write_file creates or replaces whole files")
-        return target
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Edit:
-        if self.start_line is not None and self.end_line is not None and self.start_line > self.end_line:
-            raise ValueError(f"startLine {self.start_line} is behind endLine {self.end_line}")
-        return self
 
 
 class EditFileParameters(Parameters):
@@ -233,12 +210,11 @@ def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, stri
             f"Edit {number} of {count}: target and replacement are the same text. Nothing was written to {shown}.",
             {"path": shown, "edit": number},
         )
-    wanted = EditTarget(edit.target, edit.replacement, edit.line_hint, edit.start_line, edit.end_line)
-    match find(text, wanted, strict=strict):
+    match find(text, edit, strict=strict):
         case EditMatch() as match:
             return match
         case NoEditMatch() as miss:
-            raise not_found(shown, number, count, wanted, text, miss)
+            raise not_found(shown, number, count, edit, text, miss)
         case AmbiguousEdit() as found:
             raise ambiguous(shown, number, count, found)
 

@@ -16,6 +16,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeAlias
 
+from pydantic import Field, field_validator, model_validator
+
+from ollm_tui.core.tools.base import Parameters
+
 
 def indent_of(line: str) -> str:
     """Return the blanks that a line begins with."""
@@ -110,15 +114,27 @@ class MatchKind(StrEnum):
     INDENTATION = "indentation"
 
 
-@dataclass(frozen=True)
-class EditTarget:
-    """What to find and replace; lines count from 1 after earlier edits."""
+class Edit(Parameters):
+    """One replacement, and where to look for its target; lines count from 1 after earlier edits."""
 
     target: str
     replacement: str
-    line_hint: int | None = None
-    start_line: int | None = None
-    end_line: int | None = None
+    line_hint: int | None = Field(None, ge=1)
+    start_line: int | None = Field(None, ge=1)
+    end_line: int | None = Field(None, ge=1)
+
+    @field_validator("target")
+    @classmethod
+    def _not_empty(cls, target: str) -> str:
+        if not target:
+            raise ValueError("the target is empty; write_file creates or replaces whole files")
+        return target
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Edit:
+        if self.start_line is not None and self.end_line is not None and self.start_line > self.end_line:
+            raise ValueError(f"startLine {self.start_line} is behind endLine {self.end_line}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -208,7 +224,7 @@ class Text:
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-def find(text: Text, wanted: EditTarget, *, strict: bool) -> EditMatch | NoEditMatch | AmbiguousEdit:
+def find(text: Text, wanted: Edit, *, strict: bool) -> EditMatch | NoEditMatch | AmbiguousEdit:
     """Return the one match of an edit; `strict` allows exact ones only."""
     search = _exact_search(text.text, wanted.target)
     if search is not None:
@@ -246,7 +262,7 @@ def _literally(text: str, target: str, low: int, high: int) -> Iterator[tuple[in
         start = text.find(target, start + step, high)
 
 
-def _choose(text: Text, wanted: EditTarget, search: Search) -> EditMatch | NoEditMatch | AmbiguousEdit:
+def _choose(text: Text, wanted: Edit, search: Search) -> EditMatch | NoEditMatch | AmbiguousEdit:
     everywhere = 0, len(text.text)
     ranged = wanted.start_line is not None or wanted.end_line is not None
     first, *more = islice(search(*everywhere), 2)
@@ -268,9 +284,7 @@ def _choose(text: Text, wanted: EditTarget, search: Search) -> EditMatch | NoEdi
     return AmbiguousEdit(count, _first_lines(text, search(*stretch)), hint_was_a_tie=bool(nearest))
 
 
-def _nearest(
-    text: Text, wanted: EditTarget, hint: int, search: Search, stretch: tuple[int, int]
-) -> list[tuple[int, int]]:
+def _nearest(text: Text, wanted: Edit, hint: int, search: Search, stretch: tuple[int, int]) -> list[tuple[int, int]]:
     """Return the occurrences nearest to the hinted line; several if equally near."""
     reach = HINT_REACH + wanted.target.count("\n")
     low, high = text.stretch(max(1, hint - reach), hint + reach)
@@ -290,7 +304,7 @@ def _distance(hint: int, lines: tuple[int, int]) -> int:
     return 0 if first <= hint <= last else min(abs(hint - first), abs(hint - last))
 
 
-def _match(text: Text, wanted: EditTarget, span: tuple[int, int]) -> EditMatch:
+def _match(text: Text, wanted: Edit, span: tuple[int, int]) -> EditMatch:
     start, end = span
     first, last = text.lines_of(start, end)
     replacement = _with_line_ends(wanted.replacement, text.line_end(start, end))
@@ -301,7 +315,7 @@ def _with_line_ends(replacement: str, end: str) -> str:
     return replacement if end == "\n" else re.sub(r"(?<!\r)\n", end, replacement)
 
 
-def _find_loosely(text: Text, wanted: EditTarget) -> EditMatch | NoEditMatch:
+def _find_loosely(text: Text, wanted: Edit) -> EditMatch | NoEditMatch:
     places = _loose_spans(text, wanted.target)
     first = wanted.start_line or 1
     last = wanted.end_line or text.count

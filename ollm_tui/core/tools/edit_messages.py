@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.errors import EditTargetAmbiguous, EditTargetNotFound
 from ollm_tui.core.base.escape import visible_blanks
-from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditTarget, NoEditMatch, Text
+from ollm_tui.core.tools.edit_matching import AmbiguousEdit, Edit, NoEditMatch, Text
 
 _NEAREST = 3
 _MOST_COMPARED = 4_000
@@ -18,9 +18,7 @@ _WIDTH = 160
 _LINES_NAMED = 20
 
 
-def not_found(
-    shown: str, number: int, count: int, wanted: EditTarget, text: Text, miss: NoEditMatch
-) -> EditTargetNotFound:
+def not_found(shown: str, number: int, count: int, wanted: Edit, text: Text, miss: NoEditMatch) -> EditTargetNotFound:
     """Return the error for a missing target, quoting the nearest lines."""
     said = [f"Edit {number} of {count}: the target is not in {shown}. Nothing was written."]
     if miss.elsewhere:

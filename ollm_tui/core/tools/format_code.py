@@ -25,7 +25,7 @@ from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.diff import FileDiff, diff_texts
 from ollm_tui.core.files.snapshots import FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import decode
-from ollm_tui.core.formatting.formatters import FormatterCall, find_formatter, format_text
+from ollm_tui.core.formatters import FormatterCall, configurations, find_formatter, format_text
 from ollm_tui.core.sandbox.engines import look_works
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, TouchedPath
 from ollm_tui.core.tools.file_changes import FileChangeInvocation, link_notes, link_warnings
@@ -119,6 +119,21 @@ class FormatCodeInvocation(FileChangeInvocation[FormatCodeParameters]):
             if call.own:
                 shown = self.context.fence.shown(call.program)
                 return f"{shown} runs code of this workspace; it would run caged and could read all of it"
+            if (reason := self._protected_configuration(call, location)) is not None:
+                return reason
+        return None
+
+    def _protected_configuration(self, call: FormatterCall, location: Location) -> str | None:
+        """Return why a configuration asks: what formatters say of a faulty one quotes it."""
+        fence = self.context.fence
+        for path in configurations(call.formatter, location.real, location.root):
+            try:
+                found = fence.resolve(str(path))
+            except ToolFailure:
+                return f"{fence.shown(path)}, which configures {call.formatter.name}, leads out of the workspace"
+            sensitivity = fence.sensitivity(found, Access.READ)
+            if sensitivity is not None:
+                return f"{call.formatter.name} would be configured by {found.shown}: it {sensitivity.reason}"
         return None
 
     @cached_property

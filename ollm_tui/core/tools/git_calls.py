@@ -22,6 +22,7 @@ from ollm_tui.core.base.results import ExecutionPlace
 from ollm_tui.core.fence.protected_paths import judge_reading
 from ollm_tui.core.fence.secrets import command_environment, mask, own_environment
 from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.git.objects import ASK_GIT, nameless, object_names
 from ollm_tui.core.git.reports import shown_below
 from ollm_tui.core.sandbox.engines import look_cage
 from ollm_tui.core.sandbox.engines import look_works as cage_works
@@ -117,6 +118,16 @@ class GitInvocation(ToolInvocation[P]):
         with suppress(ValueError):
             path = unquote_name(shown)
         return judge_reading(path.split("/")) is not None or self.context.fence.own_protection.judge(path) is not None
+
+    async def _require_commits(self, root: Path, revision: str, signal: AbortSignal) -> None:
+        """Raise ShellExecutionFailed where a revision names a directory or a file's content: its path is not known."""
+        names = object_names([revision])
+        if not names:
+            return
+        given = "".join(f"{each.name}\n" for each in names).encode("utf-8", "surrogateescape")
+        answers = await self._run(root, ASK_GIT, signal, caged=cage_works(), given=given)
+        if nameless(names, answers.decode("utf-8", "replace").splitlines(), below_trees=True) is not None:
+            raise ShellExecutionFailed(f"{visible(revision)} names no commit. git_log shows what there is.")
 
     async def _git(self, root: Path, arguments: Sequence[str], signal: AbortSignal) -> bytes:
         """Return what git prints, run in the cage of what only looks. Raises ShellExecutionFailed, FileTooLarge."""

@@ -143,8 +143,11 @@ class GitDiffInvocation(_DiffInvocation[GitDiffParameters]):
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run git diff. Raises ShellExecutionFailed."""
         command = ["diff", *(["--cached"] if self.params.staged else [])]
-        options = [self.params.revision] if self.params.revision else []
-        files, diff, notes = await self._diff(self._root(), command, options, signal, self.params.context_lines)
+        root, revision = self._root(), self.params.revision
+        if revision is not None:
+            await self._require_commits(root, revision, signal)
+        options = [revision] if revision else []
+        files, diff, notes = await self._diff(root, command, options, signal, self.params.context_lines)
         text = f"{diff_summary(files)}\n\n{diff}" if files else "No changes"
         return ToolResult(llm_content=text, return_display=text, data=GitDiffData(files=files, diff=diff), notes=notes)
 
@@ -221,6 +224,7 @@ class GitShowInvocation(_DiffInvocation[GitShowParameters]):
 
     async def _file(self, root: Path, signal: AbortSignal) -> ToolResult:
         (location,) = self._locations()
+        await self._require_commits(root, self.params.revision, signal)
         name = f"{self.params.revision}:./{location.real.relative_to(root)}"
         content = await self._git(root, ["show", "--no-textconv", "--end-of-options", name], signal)
         if b"\0" in content[:_BINARY_LOOK]:

@@ -149,7 +149,7 @@ def find_files(
     if not found and os.path.lexists(listing.start + literal) and not os.path.isdir(listing.start + literal):
         found = _named_so(workspace, location, literal, options, signal)
     prefix = shown_prefix(location.real, workspace)
-    shown = listing.without_other_names(found[:limit])
+    shown = listing.readable(found[:limit])
     return FoundFiles(shown_paths(prefix, shown), len(found) > limit, listing)
 
 

@@ -13,7 +13,7 @@ from ollm_tui.core.bus.confirmation import Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.todos.todo_list import Todo, TodoDraft
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation
-from ollm_tui.core.tools.plan_grants import PATH_TOOLS, PlanGrant
+from ollm_tui.core.tools.context import PATH_TOOLS, PlanGrant
 
 SHELL = "shell"
 

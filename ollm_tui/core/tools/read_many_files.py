@@ -141,9 +141,23 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
             notes.append(f"{visible(text)} matches more than {MAX_FILES_OF_GLOB} files; only the first were read")
         # A link to a folder is listed as a file, but nothing of it can be read.
         files = [path for path in found.paths if not self._is(Path.is_dir, path)]
+        asking = [path for path in files if self._leads_to_protected(path)]
+        if asking:
+            notes.append(f"{len(asking)} left out that lead to credentials or settings; read_file asks a person")
+            files = [path for path in files if path not in asking]
         if not files:
             raise FileNotFound(f"No file matches {visible(text)}. Try the pattern with glob.", {"path": text})
         return files
+
+    def _leads_to_protected(self, path: str) -> bool:
+        """Return whether a link that a pattern found leads to what asks: what it leads to was judged by no name."""
+        fence = self.context.fence
+        try:
+            location = fence.resolve(path)
+            is_link = location.real != fence.resolve(path, follow=False).real
+        except ToolFailure:
+            return False  # nor can it be read
+        return is_link and fence.sensitivity(location, Access.READ) is not None
 
     def _read(self, wanted: _Section, already_read: int, signal: AbortSignal) -> _Section:
         if wanted.failure is not None:

@@ -29,6 +29,7 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.sandbox.code_turns import CODE_TURNS
 from ollm_tui.core.sandbox.made_files import changed_since, folders_in, set_aside_protected
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.orphans import ORPHANS
@@ -134,10 +135,21 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         await signal.guard(asyncio.sleep(_CLOCK_TICK))
         started = time.monotonic()
         caged = self.place is ExecutionPlace.WORK_CAGE
-        outcome = await (self._in_cage(signal, moment) if caged else self._on_this_machine(signal))
+        outcome = await (self._in_turn(signal, moment) if caged else self._on_this_machine(signal))
         duration = round((time.monotonic() - started) * 1000)
         made = outcome.made if caged else await signal.in_thread(changed_since, root, moment)
         return self._result(outcome, duration, made)
+
+    async def _in_turn(self, signal: AbortSignal, moment: int) -> _Outcome:
+        """Run it where no command that was judged by its paths still reads. Raises ShellExecutionFailed."""
+        await CODE_TURNS.looks_are_over(signal)
+        with CODE_TURNS.code() as may_run:
+            if not may_run:
+                raise ShellExecutionFailed(
+                    "A command that only reads is still running, and code could change what its paths lead to. Nothing "
+                    "was run. Wait for it, or end it with shell_kill; then run the code again."
+                )
+            return await self._in_cage(signal, moment)
 
     async def _in_cage(self, signal: AbortSignal, moment: int) -> _Outcome:
         fence, language = self.context.fence, self.params.language

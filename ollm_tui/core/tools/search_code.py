@@ -80,6 +80,8 @@ class SearchCodeInvocation(ToolInvocation[SearchCodeParameters]):
             )
         except OSError as error:
             raise from_os_error(error, top.shown, GrepFailed) from None
+        readable = frozenset(listing.readable([match.path for match in found.places]))
+        matches = [match for match in found.places if match.path in readable]
         places = [
             CodePlace(
                 path=fence.shown(root / os.fsdecode(match.path)),
@@ -87,11 +89,11 @@ class SearchCodeInvocation(ToolInvocation[SearchCodeParameters]):
                 end_line=match.chunk.end,
                 symbol=match.chunk.symbol,
             )
-            for match in found.places
+            for match in matches
         ]
         blocks = [
             "\n".join((_head(place), *self._first_lines(root, match)))
-            for place, match in zip(places, found.places, strict=True)
+            for place, match in zip(places, matches, strict=True)
         ]
         return ToolResult(
             llm_content="\n\n".join(blocks) or "No matches found",

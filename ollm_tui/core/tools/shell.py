@@ -24,8 +24,10 @@ from ollm_tui.core.base.results import ExecutionPlace, ToolData, ToolError, Tool
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.sandbox.code_turns import CODE_TURNS
 from ollm_tui.core.sandbox.engines import look_cage
 from ollm_tui.core.sandbox.engines import look_works as cage_works
+from ollm_tui.core.sandbox.git_attributes import hidden_contents
 from ollm_tui.core.sandbox.look import LookCage
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.hub import CommandRequest
@@ -154,7 +156,11 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             cage=self._cage(),
         )
 
+    _moment = -1
+    """When it was judged by its paths."""
+
     def facts(self) -> CallFacts:
+        self._moment = CODE_TURNS.moment
         refused = self.chosen_place is None and _line_of(self.params) in self.context.command_hub.refused_lines
         reason = "the cage refused it something; the same line again asks to run on this machine"
         return CallFacts(Effect.RUNS, question=reason if refused else None, command=self.params.command)
@@ -175,7 +181,9 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         fence = self.context.fence
         match self.place:
             case ExecutionPlace.READING_CAGE:
-                return look_cage((*fence.roots, *fence.readable_roots), secrets_hidden=True)  # nobody was asked
+                attributes = hidden_contents(fence)  # nobody was asked
+                readable = (*fence.roots, *fence.readable_roots)
+                return look_cage(readable, attributes=attributes, judged=self._moment)
             case ExecutionPlace.WORK_CAGE:
                 return self.context.sandbox.work_cage(fence)
             case ExecutionPlace.THIS_MACHINE:

@@ -138,9 +138,12 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
                 notes = _beyond_the_list(todos.replace(self._drafts))
             case TodoAction.ADD:
                 todos.add(self.params.task or "")
-            case TodoAction.START | TodoAction.COMPLETE | TodoAction.REMOVE as action:
-                change = {"start": todos.start, "complete": todos.complete, "remove": todos.remove}[action]
-                change(self.params.reference)
+            case TodoAction.START:
+                todos.set_status(self.params.reference, TodoStatus.IN_PROGRESS)
+            case TodoAction.COMPLETE:
+                todos.set_status(self.params.reference, TodoStatus.COMPLETED)
+            case TodoAction.REMOVE:
+                todos.remove(self.params.reference)
             case TodoAction.CLEAR:
                 removed = todos.clear_all() if self.params.id else todos.clear()
                 notes = [f"cleared {_counted(len(removed))}"]

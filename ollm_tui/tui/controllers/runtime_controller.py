@@ -17,7 +17,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.session.catalogue import recent_calls
-from ollm_tui.agent.session.rewind import plan_since
+from ollm_tui.agent.session.history import plan_since
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected

@@ -9,7 +9,7 @@ from ollm_tui.agent.events import TodosChangedEvent
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.storage.background import watch_changes
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos.todo import Todo
+from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.core.todos.todo_list import TodoList, TodoListState
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 
@@ -58,8 +58,8 @@ class TodosController:
             case intents.AddTodo(task):
                 self._todos.add(task, by="user")
             case intents.MarkTodo(todo_id, done):
-                change = self._todos.complete if done else self._todos.reopen
-                change(todo_id, by="user")
+                status = TodoStatus.COMPLETED if done else TodoStatus.PENDING
+                self._todos.set_status(todo_id, status, by="user")
             case intents.RemoveTodo(todo_id):
                 before = [todo.id for todo in self._todos.list()]
                 removed = self._todos.remove(todo_id, by="user")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from ollm_tui.agent.trusted_files import untrusted_files
+from ollm_tui.agent.prompt_files import untrusted_files
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.instruction_files import trust_instructions

@@ -18,7 +18,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.entry_texts import is_stored
 from ollm_tui.tui.protocol.intents import RetryTurn
-from ollm_tui.tui.styled_text import set_rule
+from ollm_tui.tui.styled_text import copy_text, set_rule
 from ollm_tui.tui.values import AnswerEntry, Change, ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 
@@ -75,7 +75,7 @@ class ConversationPane(Vertical):
     @property
     def focus_target(self) -> Widget:
         """The widget to focus when the person comes here."""
-        return self.transcript if not self.transcript.empty else self._welcome
+        return self.transcript if self.transcript.document.items else self._welcome
 
     def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         """Show numbers and clocks of the calls that wait."""
@@ -112,7 +112,7 @@ class ConversationPane(Vertical):
             self.transcript.show_found(found[0].id, 1)
             self.notify("The last answer is in sight now; copy it again.", markup=False)
         else:
-            self.transcript.copy(found[0].text)
+            copy_text(self, found[0].text)
 
     async def action_search(self) -> None:
         """Open the search line."""
@@ -142,7 +142,7 @@ class ConversationPane(Vertical):
             self._search.end()
 
     def _show_or_hide_welcome(self) -> None:
-        empty = self.transcript.empty
+        empty = not self.transcript.document.items
         if self._welcome.display is not empty:
             self._welcome.display = empty
             self.transcript.display = not empty
@@ -153,7 +153,7 @@ class ConversationPane(Vertical):
         following, new = self.transcript.following, self.transcript.new_below
         words = "follow" if following else f"{new} new below - End" if new else "End follows"
         link = self.transcript.pointed_link if self.transcript.has_focus else None
-        title = "Chat" if following or self.transcript.empty else f"Chat  {words}"
+        title = "Chat" if following or not self.transcript.document.items else f"Chat  {words}"
         set_rule(self, title if link is None else f"{title}  o opens {link.words}")
         # The narrow layout has no line to write on.
         self._below.update(words)

@@ -87,7 +87,7 @@ class ConversationSearch(Horizontal):
         total = f"{len(found):,}{'+' if any(is_stored(item.entry) for item in items) else ''}"
         if transcript.chosen not in found or self._input.has_focus:
             return f"{total} {'entry' if total == '1' else 'entries'}"
-        at, hits = transcript.hit_number
+        at, hits = transcript.found.number
         return f"{found.index(transcript.chosen) + 1:,}/{total}{f', line {at} of {hits}' if hits > 1 else ''}"
 
     def on_input_changed(self, event: Input.Changed) -> None:

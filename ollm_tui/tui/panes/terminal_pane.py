@@ -14,7 +14,6 @@ from textual.widget import Widget
 
 from ollm_tui.core.base.app_dirs import short_path
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.panes.terminal_shells import TerminalShells
 from ollm_tui.tui.panes.terminal_tabs import SHELL, is_attached
 from ollm_tui.tui.protocol.command_intents import (
@@ -97,11 +96,7 @@ class TerminalPane(TerminalShells):
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
-        self._searching = PaneSearch(self)
-
-    def on_mount(self) -> None:
-        """Show the keys."""
-        self._say_keys()
+        self.search = PaneSearch(self)
 
     def prefer_live(self) -> None:
         """Bring the tab to the front that most likely wants the person."""
@@ -114,21 +109,6 @@ class TerminalPane(TerminalShells):
         """Start reading mode: keys move the cursor instead of reaching the program."""
         if self.view is not None:
             self.view.read()
-
-    async def ask_what_to_find(self) -> None:
-        """Open the search line over the terminal in front."""
-        if self.view is not None:
-            await self._searching.ask(self.view)
-
-    async def await_prefix_key(self) -> None:
-        """Show what the next key can do, and wait for it."""
-        if not self.query(TerminalPrefix):
-            await self.mount(TerminalPrefix())
-
-    def send_key(self, key: str) -> None:
-        """Send a key to the program in front."""
-        if self.view is not None:
-            self.view.send_key(key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now."""
@@ -213,28 +193,24 @@ class TerminalPane(TerminalShells):
     async def on_terminal_view_find_asked(self, event: TerminalView.FindAsked) -> None:
         """Open the search line."""
         event.stop()
-        await self.ask_what_to_find()
+        if self.view is not None:
+            await self.search.ask(self.view)
 
     def on_terminal_view_reading_changed(self, event: TerminalView.ReadingChanged) -> None:
         """Update or close the search line, and show the keys."""
         event.stop()
-        self._searching.follow(event.view, over_tabs=self._strip.display)
+        self.search.follow(event.view, over_tabs=self._strip.display)
         self._say_keys()
         self.post_message(self.SelectionChanged())
 
     def _drop(self, tab_id: str) -> None:
-        self._searching.leave(self._views[tab_id])
+        self.search.leave(self._views[tab_id])
         leaves = tab_id != SHELL and self._views[tab_id].has_focus
         if leaves:  # what is typed next was not meant for the shell
             self.screen.set_focus(None)
         super()._drop(tab_id)
         if leaves:
             self.post_message(self.Left())
-
-    def on_terminal_view_copied(self, event: TerminalView.Copied) -> None:
-        """Report how much was copied."""
-        event.stop()
-        self.notify(f"{len(event.text)} characters copied.", markup=False)
 
     def on_terminal_view_scrolled(self, event: TerminalView.Scrolled) -> None:
         """Show how far the view is scrolled back."""
@@ -244,12 +220,13 @@ class TerminalPane(TerminalShells):
     def _command_of(self, view: Widget) -> str:
         return self.tabs.command_id(self._tab_of(view))
 
+    @on(events.Mount)
     def _say_keys(self) -> None:
         """Show in the border the keys that work now."""
         view = self.view
         if view is not None and view.reader is not None:
             words = reading_words(view)
-        elif view is not None and view.scroll_mode:
+        elif view is not None and view.frame.back > 0:
             words = f"scrollback -{view.frame.back}, End follows"
         elif self.captures_keys:
             words = "^] leave, then F12 sends the selection" if self.has_selection else "^] leave"

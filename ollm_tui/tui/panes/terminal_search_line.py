@@ -63,7 +63,7 @@ class TerminalSearch(Horizontal):
 
     def place(self, *, over_tabs: bool) -> None:
         """Update position and count; never cover the current match."""
-        self.set_class(over_tabs or self.view.points_at_bottom, "-top")
+        self.set_class(over_tabs or (self.view.reader is not None and self.view.reader.at_bottom), "-top")
         self.show_hits()
 
     @on(events.DescendantFocus)

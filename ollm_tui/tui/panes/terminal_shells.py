@@ -117,8 +117,9 @@ class TerminalShells(TerminalViews):
     def _typed_for_shell(self, event: ShellHint.Typed) -> None:
         """Send typed text, or keep it until the shell has started."""
         event.stop()
-        if SHELL in self._views and not self.tabs.starting:
-            self.post_message(TypeKeys(self.tabs.shell_id, event.text.encode()))
+        if self.tabs.chosen in self._views and not self.tabs.starting and self.tabs.agents_command is None:
+            # It started between the key and this: the one in front is what the person typed for.
+            self.post_message(TypeKeys(self.tabs.command_id(self.tabs.chosen), event.text.encode()))
         else:
             self._typed_ahead += event.text
 

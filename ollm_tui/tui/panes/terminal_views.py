@@ -25,6 +25,7 @@ from ollm_tui.tui.styled_text import app_of, set_rule
 from ollm_tui.tui.widgets.tab_strip import TabStrip
 
 if TYPE_CHECKING:
+    from ollm_tui.tui.pictures.outer_pictures import OuterPictures
     from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
@@ -86,6 +87,8 @@ class TerminalViews(Vertical):
         self._heard_at = float("-inf")
         self._copied_at = float("-inf")
         self._clipboard_allowed = False
+        self.outer_pictures: OuterPictures | None = None
+        """What hands pictures of programs on."""
         self.workspace = Path()
         """Files that a program names are below it, or below the program's own folder."""
         set_rule(self, "Terminal")
@@ -210,6 +213,7 @@ class TerminalViews(Vertical):
         engine = TerminalEngine(room.width - (SHELL_GUTTER if gutter else 0), room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view", gutter=gutter)
         view.engine.screen.allow_clipboard = self._clipboard_allowed
+        view.engine.screen.pictures.outer = self.outer_pictures
 
         def folders() -> list[Path]:
             """Return where files are that the terminal's program may name."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,14 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
-from textual.timer import Timer
 from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
+from ollm_tui.tui.decisions import ConfirmationCase, DecisionGuard, KeyPresses
 from ollm_tui.tui.screens.confirmation_text import head_layout
-from ollm_tui.tui.screens.question_screens import after_burst
+from ollm_tui.tui.screens.key_timing import KeyTiming
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, set_rule
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
@@ -80,6 +78,27 @@ class EditForm(Vertical):
         self._message.show_lines([*(line((f"! {visible(error)}", TextRole.ERROR), hang=2) for error in errors), HINT])
 
 
+class AnswerLine(Input):
+    """Line for the reason of a denial or the wording of a rule; what was said of a wording goes with it."""
+
+    def __init__(self) -> None:
+        super().__init__(id="confirm-input", compact=True, select_on_focus=False)
+        self.checked = ""
+        """A rule as it was typed, until it is known whether it would allow this call."""
+        self.refusal = ""
+        """Why the rule in it cannot be saved."""
+
+    def ask(self, text: str, hint: str) -> None:
+        """Show it, with this text, for typing."""
+        self.value, self.placeholder = text, hint
+        self.display = True
+        self.screen.set_focus(self)
+
+    def watch_value(self) -> None:
+        """Forget what was found out about another wording."""
+        self.checked = self.refusal = ""
+
+
 WIDEST = 120
 BORDERS = 2
 TIGHT_ROWS = 17
@@ -110,11 +129,11 @@ class ConfirmationBox(Vertical):
     def __init__(self, presses: KeyPresses) -> None:
         super().__init__(id="confirm-box")
         self.guard = DecisionGuard(presses)
-        self._ready_timer: Timer | None = None
+        self.timing = KeyTiming(self, self.guard, self.draw)
         self.head = TextBox("confirm-head")
         self.detail = EffectView("confirm-detail")
         self.form = EditForm()
-        self.input = Input(id="confirm-input", compact=True, select_on_focus=False)
+        self.input = AnswerLine()
         self.keys = TextBox("confirm-keys", actions_of=self)
         self.arguments_shown = False
         """The arguments stand in place of the effect."""
@@ -172,12 +191,6 @@ class ConfirmationBox(Vertical):
         self.form.display = True
         self.form.begin(arguments)
 
-    def ask_line(self, text: str, hint: str) -> None:
-        """Show a one-line input below the effect."""
-        self.input.value, self.input.placeholder = text, hint
-        self.input.display = True
-        self.screen.set_focus(self.input)
-
     def fit(self, screen: Size) -> None:
         """Limit the middle so that head and keys stay visible."""
         tight = screen.height < TIGHT_ROWS
@@ -194,27 +207,13 @@ class ConfirmationBox(Vertical):
 
     def rearm(self) -> None:
         """Let no key decide until what is shown now has been painted."""
-        self.call_after_refresh(self._painted, self.guard.hide())
-        self.draw()
-
-    def _painted(self, change: int) -> None:
-        self.guard.show(change)
-        self.draw_when_ready()
-
-    def after_burst(self, act: Callable[[], None]) -> None:
-        """Do what the press that is handled decides, unless another key follows at once."""
-        after_burst(self, self.guard, act)
-
-    def draw_when_ready(self) -> None:
-        """Draw again once the keys count."""
-        if self._ready_timer is not None:
-            self._ready_timer.stop()
-        self._ready_timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
+        self.timing.rearm(self.guard.hide())
 
     @on(LineView.EndSeen)
     def _end_seen(self, event: LineView.EndSeen) -> None:
         event.stop()
         if not self.arguments_shown and self.detail.seen_end:
             self.guard.see_end()
-            self.draw_when_ready()
-        self.draw()
+            self.timing.wait()
+        else:
+            self.draw()

@@ -14,15 +14,10 @@ from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import ConfirmationCase, KeyPresses, Readiness, deny_all
 from ollm_tui.tui.protocol.intents import DecideConfirmation, PreviewRule, ReviewArguments
+from ollm_tui.tui.question_queue import QuestionQueue
 from ollm_tui.tui.screens.confirmation_box import TIGHT_ROWS, ConfirmationBox
-from ollm_tui.tui.screens.confirmation_text import (
-    ConfirmationPhase,
-    KeyView,
-    QueuePlace,
-    key_lines,
-    subtitle,
-    title,
-)
+from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, KeyView, key_lines, subtitle, title
+from ollm_tui.tui.screens.key_timing import after_burst
 from ollm_tui.tui.styled_text import set_border
 
 if TYPE_CHECKING:
@@ -42,7 +37,7 @@ class QuestionBox(ConfirmationBox):
             ("y", "approve", "Approve", "confirm.approve", "Approve once; HIGH risk needs it twice"),
             (
                 "c",
-                "approve_caged",
+                "approve(True)",
                 "Caged",
                 "confirm.caged",
                 "Approve once, to run in the cage; HIGH risk twice",
@@ -60,18 +55,12 @@ class QuestionBox(ConfirmationBox):
 
     phase: reactive[ConfirmationPhase] = reactive(ConfirmationPhase.READING, repaint=False, bindings=True)
 
-    def __init__(self, case: ConfirmationCase, presses: KeyPresses, sent: set[str]) -> None:
-        """`sent` takes the ids of the questions decided here."""
+    def __init__(self, case: ConfirmationCase, queue: QuestionQueue, presses: KeyPresses) -> None:
         super().__init__(presses)
         self.case = case
         """The question being decided."""
-        self.queue_place = QueuePlace()
-        self._sent = sent
+        self._queue = queue
         self._scope = RememberScope.SESSION
-        self._checked = ""
-        """A rule as it was typed, until it is known whether it would allow this call."""
-        self._refusal = ""
-        """Why the rule in the form cannot be saved."""
 
     def turn_to(self, case: ConfirmationCase) -> None:
         """Show another question with fresh state."""
@@ -80,8 +69,10 @@ class QuestionBox(ConfirmationBox):
         self.arguments_shown = False
         self.leave_form()
 
-    def show_review(self, review: CallReview, arguments: JsonObject | None) -> None:
+    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
         """Take a review of the question, or of the edited `arguments`."""
+        if item_id != self.case.item.id:
+            return
         if arguments is None:
             self.case.review = self.case.review or review
         elif self.phase is ConfirmationPhase.EDITING and self.case.open:
@@ -102,23 +93,18 @@ class QuestionBox(ConfirmationBox):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what the phase or the call has no use for."""
-        if action == "approve_caged":
+        if (action, parameters) == ("approve", (True,)):
             return self.case.item.details.cage_problem is not None
         return action != "commit" or self.phase is not ConfirmationPhase.READING
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
-    def action_approve(self) -> None:
-        """Approve; HIGH risk takes two presses."""
-        if self.may(f"approve {self.case.item.id}", whole=True, twice=self.case.risk is Risk.HIGH):
-            self._decide(approved=True)
-        self.draw()
-
-    def action_approve_caged(self) -> None:
-        """Approve for the cage alone, where it can run there."""
-        possible = self.case.item.details.cage_problem == ""
-        if possible and self.may(f"cage {self.case.item.id}", whole=True, twice=self.case.risk is Risk.HIGH):
-            self._decide(approved=True, caged=True)
+    def action_approve(self, caged: bool = False) -> None:
+        """Approve, or approve for the cage alone where it can run there; HIGH risk takes two presses."""
+        possible = not caged or self.case.item.details.cage_problem == ""
+        decision = f"{'cage' if caged else 'approve'} {self.case.item.id}"
+        if possible and self.may(decision, whole=True, twice=self.case.risk is Risk.HIGH):
+            self._decide(approved=True, caged=caged)
         self.draw()
 
     def action_remember(self, which: str) -> None:
@@ -140,7 +126,7 @@ class QuestionBox(ConfirmationBox):
         """Ask for a reason for denying."""
         if self.may("give a reason"):
             self.phase = ConfirmationPhase.REASON
-            self.ask_line("", "why not; the model reads this")
+            self.input.ask("", "why not; the model reads this")
             self.rearm()
 
     def action_edit(self) -> None:
@@ -148,7 +134,7 @@ class QuestionBox(ConfirmationBox):
         if self.phase is ConfirmationPhase.REMEMBER:
             offer = self.case.offer(self._scope)
             if offer is not None and offer.editable and self._scope is not RememberScope.SESSION:
-                self.ask_line(offer.text, "the rule, exactly as it will be saved")
+                self.input.ask(offer.text, "the rule, exactly as it will be saved")
                 self.rearm()
         elif not self.case.item.source and self.may("edit"):
             self.phase = ConfirmationPhase.EDITING
@@ -199,36 +185,29 @@ class QuestionBox(ConfirmationBox):
         self.draw()
 
     def _remember(self) -> None:
+        """Approve with the rule shown; one that was typed only once it is known to allow this very call."""
         edited = self.input.display
         rule = self.input.value.strip() if edited else None
         ready = self.guard.press("remember", whole=True) is Readiness.READY
         if self.case.open and ready and rule:
-            self.after_burst(lambda: self._check_rule(rule))
+            self.input.checked = rule
+            preview = PreviewRule((self.case.item.id,), rule)
+            after_burst(self, self.guard, lambda: self.post_message(preview))
         elif self.case.open and ready and not edited:
             self._decide(approved=True, remember=self._scope)
         self.draw()
 
-    def _check_rule(self, rule: str) -> None:
-        """Ask whether a rule as typed would allow this very call; only then it is approved with it."""
-        self._checked = rule
-        self.post_message(PreviewRule((self.case.item.id,), rule))
-
-    def show_effect(self, effect: RuleEffect) -> None:
+    def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
         """Approve with the rule that was checked, or say in the form why it cannot be saved."""
-        typed = self.input.value.strip()
-        if self.phase is not ConfirmationPhase.REMEMBER or not self._checked == effect.wording == typed:
+        asked = self.phase is ConfirmationPhase.REMEMBER and item_ids == (self.case.item.id,)
+        if not asked or not self.input.checked == effect.wording == self.input.value.strip():
             return
-        self._checked = ""
+        self.input.checked = ""
         if effect.refusal:
-            self._refusal = effect.refusal
+            self.input.refusal = effect.refusal
             self.draw()
         else:
             self._send(DecideConfirmation(self.case.item.id, True, remember=self._scope, rule=effect.wording))
-
-    @on(Input.Changed, "#confirm-input")
-    def _line_changed(self) -> None:
-        self._checked = self._refusal = ""
-        self.draw()
 
     def _decide(
         self,
@@ -244,21 +223,23 @@ class QuestionBox(ConfirmationBox):
         edited = case.edited if approved else None
         reviewed = case.review.digest if edited is not None and case.review is not None else None
         decision = DecideConfirmation(case.item.id, approved, reason, edited, remember, rule, caged, reviewed)
-        self.after_burst(lambda: self._send(decision))
+        after_burst(self, self.guard, lambda: self._send(decision))
 
     def _send(self, decision: DecideConfirmation) -> None:
         if self.case.open:
             self.case.sent = True
-            self._sent.add(self.case.item.id)
+            self._queue.sent.add(self.case.item.id)
             self.post_message(decision)
             self.leave_form()
             self.draw()
 
+    @on(Input.Changed, "#confirm-input")
     def draw(self) -> None:
-        """Draw the question; called each second while a clock runs."""
+        """Draw the question and its place in the queue; called each second while a clock runs."""
         if not self.is_attached:
             return  # an update came before the screen had its content
-        case, place, screen = self.case, self.queue_place, self.screen.size
+        case, screen = self.case, self.screen.size
+        place = self._queue.place(case.item.id)
         set_border(self, title(case, place), subtitle(case.item, self.guard.presses.now()))
         self.set_class(case.risk is Risk.HIGH, "-high")
         self.show_case(case, screen)
@@ -270,7 +251,7 @@ class QuestionBox(ConfirmationBox):
             all_again=self.guard.again(deny_all(place.waiting)),
             waiting=len(place.waiting),
             rule_edited=self.input.display,
-            refusal=self._refusal,
+            refusal=self.input.refusal,
         )
         self.keys.show_lines(*key_lines(case, keys, self.phase, self._scope, tight=screen.height < TIGHT_ROWS))
         self.fit(screen)

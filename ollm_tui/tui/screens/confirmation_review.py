@@ -45,12 +45,12 @@ class ConfirmationReview:
     def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
         """Hand a review to the confirmation screen."""
         if self._open is not None:
-            self._open.show_review(item_id, review, arguments)
+            self._open.box.show_review(item_id, review, arguments)
 
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
         """Hand the effect of a rule to the form it was typed into."""
         if self._open is not None:
-            self._open.show_effect(item_ids, effect)
+            self._open.box.show_effect(item_ids, effect)
 
     @property
     def deciding(self) -> bool:
@@ -61,19 +61,19 @@ class ConfirmationReview:
         """Redraw the clocks."""
         self._dashboard.queue.draw_rows()
         if self._open is not None:
-            self._open.draw()
+            self._open.box.draw()
 
     def window_returned(self) -> None:
         """Disarm the open confirmation, or consider opening one."""
         if self._open is not None:
-            self._open.rearm()
+            self._open.box.rearm()
         self.consider()
 
     def key_pressed(self, age: float, character: str) -> None:
         """Note a key, paste or mouse button, before it acts, pressed `age` seconds ago."""
         self._presses.add(age, character)
         if self._open is not None:
-            self._open.key_pressed()
+            self._open.box.timing.wait()
         elif self._unseen is not None:
             self._consider_in(IDLE_SECONDS)  # by then the key has moved the focus or emptied the draft
 

@@ -17,6 +17,7 @@ from ollm_tui.tui.widgets.tool_call_view import counted_blanks
 if TYPE_CHECKING:
     from ollm_tui.core.bus.notices import Confirmation
     from ollm_tui.core.policy.approvals import RememberOffer
+    from ollm_tui.tui.question_queue import QueuePlace
 
 COLUMN = 25
 WIDTH = 3 * COLUMN
@@ -54,17 +55,6 @@ class KeyView:
     rule_edited: bool
     refusal: str = ""
     """Why the rule in the form cannot be saved."""
-
-
-@dataclass(frozen=True)
-class QueuePlace:
-    """Where the question stands in the queue, and the ids of those that wait."""
-
-    number: int = 1
-    count: int = 1
-    waiting: tuple[str, ...] = ()
-    alike: tuple[str, ...] = ()
-    """The ids of the open questions that are like it, itself among them."""
 
 
 class ConfirmationPhase(StrEnum):
@@ -246,7 +236,7 @@ def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], 
         alive = yes and not problem
         role = TextRole.ERROR if keys.caged_again else TextRole.PLAIN if alive else TextRole.MUTED
         rows.append(line(("[c]", TextRole.ACCENT if alive else TextRole.MUTED), " ", (words, role)).cut(WIDTH))
-        spots.append(ClickTarget(len(rows) - 1, 0, min(WIDTH, 4 + len(words)), "approve_caged"))
+        spots.append(ClickTarget(len(rows) - 1, 0, min(WIDTH, 4 + len(words)), "approve(True)"))
     return rows, spots
 
 

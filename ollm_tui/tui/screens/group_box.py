@@ -2,27 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.timer import Timer
+from textual.message import Message
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
-from ollm_tui.tui.group_selection import GroupSelection
-from ollm_tui.tui.question_groups import QuestionGroup
+from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.question_groups import QuestionGroup, subject
+from ollm_tui.tui.question_queue import GroupSelection
 from ollm_tui.tui.screens.group_rule import RuleForm
-from ollm_tui.tui.screens.question_screens import after_burst
+from ollm_tui.tui.screens.key_timing import KeyTiming
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, set_border
-from ollm_tui.tui.widgets.question_list import QuestionList, question_row
+from ollm_tui.tui.widgets.row_list import DoubleClickList, ListRow
 from ollm_tui.tui.widgets.text_box import TextBox
+from ollm_tui.tui.widgets.tool_call_view import MANY_BLANKS, argument_lines, preview_lines
 
 if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.bus.notices import Confirmation
+    from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.remembering import RuleEffect
+
+
+INDENT = 8  # a mark and a number
+"""Cells in front of what a question is about."""
+
+
+class QuestionList(DoubleClickList):
+    """Questions in full."""
+
+    class Seen(Message):
+        """More questions have been in sight as a whole."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.whole: set[str] = set()
+        """The ids of questions whose every line has been in sight."""
+        self._lines_seen: dict[str, set[int]] = {}
+        """Lines seen of the others, at the current width."""
+
+    def measure(self, width: int) -> int:
+        """Wrap anew; what was seen in part at another width must be seen again."""
+        if width != self.row_width:
+            self._lines_seen.clear()
+        return super().measure(width)
+
+    def _check_end(self) -> None:
+        """Note which lines are in sight."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        before = len(self.whole)
+        for row_id, first, last in self.rows_between(top, top + height):
+            if row_id not in self.whole:
+                seen = self._lines_seen.setdefault(row_id, set())
+                seen.update(range(max(first, top) - first, min(last, top + height) - first))
+                if len(seen) == last - first:
+                    self.whole.add(row_id)
+                    del self._lines_seen[row_id]
+        if len(self.whole) > before:
+            self.post_message(self.Seen())
+
+
+ENDED_MARKS = {
+    ConfirmationState.APPROVED: ("yes ", TextRole.OK),
+    ConfirmationState.DENIED: ("no  ", TextRole.ERROR),
+    ConfirmationState.EXPIRED: ("late", TextRole.MUTED),
+    ConfirmationState.CANCELLED: ("gone", TextRole.MUTED),
+}
+"""Words in place of a mark, as wide, so that rows do not move."""
+
+
+def question_row(item: Confirmation, *, marked: bool, sent: bool) -> ListRow:
+    """Return the row of a question with its whole effect."""
+    mark = ENDED_MARKS.get(item.state)
+    if mark is None:
+        mark = ("... " if sent else "[x] " if marked else "[ ] ", TextRole.ACCENT if marked else TextRole.MUTED)
+    head = line(
+        mark,
+        (f"#{item.ordinal:<3}", TextRole.MUTED),
+        (visible(subject(item)), TextRole.STRONG if item.pending else TextRole.MUTED),
+        hang=INDENT,
+    )
+    return ListRow(item.id, (head, *_effect(item)), wrap=True)
+
+
+def _effect(item: Confirmation) -> list[StyledLine]:
+    """Return what the first line leaves out; nothing for a plain command."""
+    details, preview = item.details, item.details.preview
+    lines: list[StyledLine] = []
+    if preview is not None and preview.kind == "command":
+        plain = len(preview.parts) <= 1 and visible(preview.command) == preview.command
+        if plain and " " * MANY_BLANKS not in preview.command:
+            return []
+    elif preview is None or preview.kind != "diff":
+        lines.append(line((visible(details.description), TextRole.MUTED)))
+    lines += argument_lines(details.args) if preview is None else preview_lines(preview)
+    return [
+        line(" " * INDENT, *((span.text, span.role) for span in one.spans), hang=INDENT + one.hang) for one in lines
+    ]
+
 
 WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
 """Widest box in cells, its share of the window, its border rows."""
@@ -67,7 +150,7 @@ class GroupBox(Vertical):
         super().__init__(id="group-box", classes="-high" if selection.high_risk else None)
         self.selection = selection
         self.guard = DecisionGuard(presses)
-        self._ready_timer: Timer | None = None
+        self.timing = KeyTiming(self, self.guard, self.draw)
         self._head = TextBox("group-head")
         self.list = QuestionList("group-list")
         self.reason = ReasonLine()
@@ -102,6 +185,9 @@ class GroupBox(Vertical):
         self.reason.display = self.rule.display = False
         self.list.focus()
 
+    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
+        """Take no notice: reviews are for the confirmation of one question."""
+
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
         """Show what the rule would do."""
         self.rule.show_effect(item_ids, effect)
@@ -127,32 +213,17 @@ class GroupBox(Vertical):
     def _decision(self, verb: str) -> Hashable:
         return (verb, self.selection.targets)
 
-    def after_burst(self, act: Callable[[], None]) -> None:
-        """Do what the press that is handled decides, unless another key follows at once."""
-        after_burst(self, self.guard, act)
-
     def rearm(self) -> None:
         """Let no key decide until what is shown is painted and read."""
         change = self.guard.renew()
         if not self.unread:
             self.guard.see_end()
-        self.call_after_refresh(self._painted, change)
-        self.draw()
-
-    def _painted(self, change: int) -> None:
-        self.guard.show(change)
-        self.draw_when_ready()
-
-    def draw_when_ready(self) -> None:
-        """Draw again once the keys count."""
-        if self._ready_timer is not None:
-            self._ready_timer.stop()
-        self._ready_timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
+        self.timing.rearm(change)
 
     # -- drawing -----------------------------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Draw head, list and keys."""
+        """Draw head, list and keys; called each second while a clock runs."""
         selection = self.selection
         details = selection.first.details
         what = f"{len(selection.shown)} similar questions   {details.risk.value.upper()}   {visible(details.tool_name)}"

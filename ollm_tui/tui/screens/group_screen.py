@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,18 +11,14 @@ from textual.widgets import Input
 
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses, Readiness
-from ollm_tui.tui.group_selection import GroupSelection
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
 from ollm_tui.tui.question_groups import rule_wording
+from ollm_tui.tui.question_queue import GroupSelection
 from ollm_tui.tui.screens.group_box import GroupBox
+from ollm_tui.tui.screens.key_timing import after_burst
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import RowList
-
-if TYPE_CHECKING:
-    from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.core.execution.calls import CallReview
-    from ollm_tui.core.execution.remembering import RuleEffect
 
 NO_RULE = "Make rules of another session there; here you can approve or deny."
 
@@ -70,7 +66,7 @@ class GroupScreen(OverlayScreen[str | None]):
 
     def on_resize(self) -> None:
         """Fit the list to the window."""
-        self.call_after_refresh(self.draw)
+        self.call_after_refresh(self.box.draw)
 
     # -- updates -----------------------------------------------------------------------------------------------------
 
@@ -83,29 +79,9 @@ class GroupScreen(OverlayScreen[str | None]):
             rule = self.box.rule
             if rule.display:
                 rule.begin(rule.wording, rule.item_ids, self.selection.open_ids)
-            self.rearm()
+            self.box.rearm()
         else:
-            self.draw()
-
-    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
-        """Take no notice: reviews are for the confirmation of one question."""
-
-    def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
-        """Show what the rule would do."""
-        self.box.show_effect(item_ids, effect)
-
-    def key_pressed(self) -> None:
-        """Show that the keys that decide wait for silence again."""
-        self.box.draw_when_ready()
-        self.draw()
-
-    def rearm(self) -> None:
-        """Let no key decide until what is shown now has been painted."""
-        self.box.rearm()
-
-    def draw(self) -> None:
-        """Draw the list; called each second while a clock runs."""
-        self.box.draw()
+            self.box.draw()
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -113,7 +89,7 @@ class GroupScreen(OverlayScreen[str | None]):
         """Choose the marked question, or not."""
         chosen = self.box.list.chosen_id
         if chosen is not None and self.selection.toggle(chosen):
-            self.rearm()
+            self.box.rearm()
 
     def action_decide(self, verb: str) -> None:
         """Approve or deny the targets; several take two presses.
@@ -123,13 +99,13 @@ class GroupScreen(OverlayScreen[str | None]):
         twice = len(self.selection.targets) > 1 or (verb == "approve" and self.selection.high_risk)
         if self.box.may(verb, twice=twice):
             self._decide(self.selection.targets, approved=verb == "approve")
-        self.draw()
+        self.box.draw()
 
     def action_reason(self) -> None:
         """Ask for a reason for denying the targets."""
         if self.box.may("give a reason", twice=False):
             self.box.reason.begin(self.selection.targets)
-        self.draw()
+        self.box.draw()
 
     def action_rule(self) -> None:
         """Write a rule that would allow the targets; its effect is shown before it is saved."""
@@ -138,7 +114,7 @@ class GroupScreen(OverlayScreen[str | None]):
         elif self.box.may("make a rule", twice=False):
             wording = rule_wording(self.selection.target_group)
             self.box.rule.begin(wording, self.selection.targets, self.selection.open_ids)
-            self.rearm()
+            self.box.rearm()
 
     def action_save_rule(self) -> None:
         """Save the rule as its effect is shown; the questions it allows are approved."""
@@ -148,31 +124,31 @@ class GroupScreen(OverlayScreen[str | None]):
             self.selection.answered = True
             rule.save()
             self.box.leave_form()
-            self.rearm()
+            self.box.rearm()
 
         ready = self.guard.press(("rule", rule.shown), whole=True) is Readiness.READY
         if rule.display and rule.can_be_saved and ready:
-            self.box.after_burst(save)
+            after_burst(self.box, self.guard, save)
         else:
-            self.rearm()
+            self.box.rearm()
 
     def action_scope(self) -> None:
         """Change how far the rule reaches; one about HIGH risk ends with the session."""
         if self.box.rule.display and not self.selection.high_risk:
             self.box.rule.widen()
-            self.rearm()
+            self.box.rearm()
 
     def action_take_newer(self) -> None:
         """Add the similar questions that came since to the list."""
         if not self.box.form_open and (newer := self.selection.take_newer()):
             self.post_message(HoldGroup(newer, on=True))
-            self.rearm()
+            self.box.rearm()
 
     def action_back(self) -> None:
         """Leave the form, or close the list and keep the questions."""
         if self.box.form_open:
             self.box.leave_form()
-            self.rearm()
+            self.box.rearm()
         else:
             self._close()
 
@@ -188,7 +164,7 @@ class GroupScreen(OverlayScreen[str | None]):
         left = self.box.reason.left(self.selection.open_ids)
         if left and self.guard.press(("deny with a reason", left)) is Readiness.READY:
             self._decide(left, approved=False, reason=event.value.strip() or None)
-        self.draw()
+        self.box.draw()
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
@@ -198,9 +174,9 @@ class GroupScreen(OverlayScreen[str | None]):
             if self.box.reason.display:
                 self.box.leave_form()
             self.post_message(DecideGroup(item_ids, approved, reason))
-            self.rearm()
+            self.box.rearm()
 
-        self.box.after_burst(send)
+        after_burst(self.box, self.guard, send)
 
     def _close(self, item_id: str | None = None) -> None:
         self.post_message(HoldGroup(tuple(self.selection.shown), on=False))

@@ -18,7 +18,7 @@ from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.layout import WIDE_COLUMNS
-from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, line
+from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, line, set_rule
 from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.overlay_screen import OverlayScreen
 from ollm_tui.tui.widgets.row_list import RowList
@@ -103,7 +103,7 @@ class ListAndTextScreen(OverlayScreen[None]):
 
     def show(self, title: str, text: str) -> None:
         """Show a text beside the list."""
-        self._side.border_title = Content(visible(title))
+        set_rule(self._side, visible(title))
         self._shown.show_text(visible_block(text).rstrip())
 
     def say(self, words: str, role: TextRole = TextRole.WARNING) -> None:

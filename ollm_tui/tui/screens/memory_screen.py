@@ -13,14 +13,13 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
-from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import CloseMemory, DeleteMemory, ListMemories, SaveMemory, UndoMemoryChange
 from ollm_tui.tui.screens.list_and_text import KeyHint
 from ollm_tui.tui.screens.memory_browser import MemoryBrowser, list_row, listed_words, size_words
-from ollm_tui.tui.screens.memory_editor import MemoryEditor
+from ollm_tui.tui.screens.memory_editor import Editable, MemoryEditor
 from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
-from ollm_tui.tui.styled_text import TextRole, app_of
+from ollm_tui.tui.styled_text import TextRole, app_of, set_rule
 from ollm_tui.tui.values import MemoryListing, MemoryOutcome, MemoryText
 
 READING = (
@@ -253,9 +252,8 @@ class MemoryScreen(MemoryBrowser):
             title = ""
         else:
             title = f"{visible(marked.name.key)}  {marked.name.scope.value}  {size_words(marked.size)}"
-        self._side.border_title = Content(title)
         concern = text.concern if text is not None and marked is not None and editor is None else ""
         told = f"looks like {concern}: it does not go along with a first message" if concern else ""
-        self._side.border_subtitle = Content(told)
+        set_rule(self._side, title, told)
         self.draw_keys()
         self.refresh_bindings()

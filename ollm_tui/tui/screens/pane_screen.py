@@ -221,7 +221,8 @@ class TerminalFocusScreen(PaneScreen):
 
     async def action_leave_terminal(self) -> None:
         """Wait for the key that says what the prefix is for; without one leave the terminal."""
-        await self.term.await_prefix_key()
+        if not self.term.query(TerminalPrefix):
+            await self.term.mount(TerminalPrefix())
 
     @on(TerminalPrefix.KeyChosen)
     def _prefix_chosen(self, event: TerminalPrefix.KeyChosen) -> None:
@@ -241,10 +242,9 @@ class TerminalFocusScreen(PaneScreen):
                 self.term.new_shell()
             case PrefixAction.CLOSE_SHELL:
                 self.term.close_shell()
-            case PrefixAction.SEND_PREFIX:
-                self.term.send_key(LEAVE_KEY)
-            case PrefixAction.SEND_REVIEW:
-                self.term.send_key(REVIEW_KEY)
+            case PrefixAction.SEND_PREFIX | PrefixAction.SEND_REVIEW:
+                if self.term.view is not None:
+                    self.term.view.send_key(LEAVE_KEY if event.action is PrefixAction.SEND_PREFIX else REVIEW_KEY)
         self.go_to(Pane.TERM)
 
     @on(TerminalPrefix.TabChosen)
@@ -286,7 +286,7 @@ class TerminalFocusScreen(PaneScreen):
     async def action_search(self) -> None:
         """Search the terminal or the conversation."""
         if self.term.has_focus_within and self.term.view is not None:
-            await self.term.ask_what_to_find()
+            await self.term.search.ask(self.term.view)
             return
         self.bring(Pane.CHAT)
         self.call_after_refresh(self.chat.action_search)

@@ -29,7 +29,7 @@ from ollm_tui.tui.protocol.policy import (
     RevokeApproval,
 )
 from ollm_tui.tui.protocol.updates import Update
-from ollm_tui.tui.screens.list_and_text import KeyHint, ListAndTextScreen
+from ollm_tui.tui.screens.list_and_text import KeyHint, SearchedListScreen
 from ollm_tui.tui.screens.question_screens import ChoiceScreen, YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -55,7 +55,7 @@ _ROLES = {"allow": TextRole.OK, "ask": TextRole.WARNING, "deny": TextRole.ERROR}
 
 
 @register_keys(KeyGroup.POLICY)
-class PolicyScreen(ListAndTextScreen):
+class PolicyScreen(SearchedListScreen):
     """List of what holds beside the marked entry; a line above it takes a call to be judged, which runs nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,6 +75,7 @@ class PolicyScreen(ListAndTextScreen):
     ]
 
     TITLE_TEXT = "Policy"
+    SEARCH = "Search"
     KEYS = (
         KeyHint("/", "search", "search"),
         KeyHint("w", "what would happen", "try_call"),
@@ -87,19 +88,17 @@ class PolicyScreen(ListAndTextScreen):
     )
 
     def __init__(self, editor: ExternalEditor, presses: KeyPresses) -> None:
-        super().__init__("policy")
+        super().__init__("policy", "")
         self._editor = editor
         self._presses = presses
         self._listed: tuple[PolicyRow, ...] = ()
-        self._search = Input(placeholder="Search", id="policy-search", compact=True)
-        self._search.cursor_blink = False
         self._call = Input(placeholder=WHAT_IF, id="policy-call", compact=True)
         self._call.cursor_blink = False
         self._pause: Timer | None = None
 
     def above(self) -> Iterator[Widget]:
         """Yield the line that searches, and the one that takes a call."""
-        yield self._search
+        yield from super().above()
         yield self._call
 
     def on_mount(self) -> None:
@@ -133,14 +132,10 @@ class PolicyScreen(ListAndTextScreen):
         else:
             self.show("", NOTHING_FOUND)
 
-    @on(Input.Changed, "#policy-search")
+    @on(Input.Changed, "#list-search")
     def _show_found(self) -> None:
         self._rows.show_rows(list(_list_rows(self._found)))
         self._show_marked()
-
-    @on(Input.Submitted, "#policy-search")
-    def _search_done(self) -> None:
-        self._rows.focus()
 
     @on(Input.Changed, "#policy-call")
     def _typed(self) -> None:
@@ -162,10 +157,6 @@ class PolicyScreen(ListAndTextScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now: letters are the line's while it is typed in."""
         return action == "back" or not (self._call.has_focus or self._search.has_focus)
-
-    def action_search(self) -> None:
-        """Focus the search."""
-        self._search.focus()
 
     def action_try_call(self) -> None:
         """Focus the line."""

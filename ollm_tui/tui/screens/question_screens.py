@@ -15,16 +15,16 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.message_pump import MessagePump
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import BURST_SECONDS, DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import TrustFiles
 from ollm_tui.tui.protocol.policy import Choice
+from ollm_tui.tui.screens.key_timing import after_burst
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
@@ -33,20 +33,6 @@ from ollm_tui.tui.widgets.tab_strip import state_words
 from ollm_tui.tui.widgets.text_box import TextBox
 
 Answer = TypeVar("Answer")
-
-
-def after_burst(owner: MessagePump, guard: DecisionGuard, act: Callable[[], object]) -> None:
-    """Do what a press decides, unless another key follows at once.
-
-    Such a key may be the second one of a paste.
-    """
-    held = guard.hold()
-
-    def act_if_it_stands() -> None:
-        if guard.stands(held):
-            act()
-
-    owner.set_timer(BURST_SECONDS, act_if_it_stands)
 
 
 class GuardedScreen(OverlayScreen[Answer]):

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual import on
 from textual.binding import BindingType
-from textual.content import Content
 from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
@@ -17,7 +16,7 @@ from ollm_tui.tui.protocol.intents import DeleteSession, ListSessions, OpenSessi
 from ollm_tui.tui.screens.list_and_text import LOOKING, KeyHint, SearchedListScreen
 from ollm_tui.tui.screens.memory_browser import size_words
 from ollm_tui.tui.screens.question_screens import YesNoScreen, ask_first
-from ollm_tui.tui.styled_text import TextRole, app_of, line
+from ollm_tui.tui.styled_text import TextRole, app_of, line, set_rule
 from ollm_tui.tui.values import SessionRow
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
@@ -87,7 +86,7 @@ class SessionsScreen(SearchedListScreen):
         if not rows:
             empty = LOOKING if not complete else NOTHING_FOUND if self._containing else NOTHING_KEPT
             self._shown.show_text(empty, role=TextRole.MUTED)
-            self._side.border_title = ""
+            set_rule(self._side, "", "")
         elif self._rows.chosen_id != before:
             self._marked_another()
         else:
@@ -174,8 +173,7 @@ class SessionsScreen(SearchedListScreen):
     def _draw_title(self) -> None:
         row = self._chosen
         words = "" if row is None else f"{row.id}  {size_words(row.size)}"
-        self._side.border_title = Content(words)
-        self._side.border_subtitle = Content("" if row is None or row.here else f"worked in {visible(row.workspace)}")
+        set_rule(self._side, words, "" if row is None or row.here else f"worked in {visible(row.workspace)}")
 
 
 def _list_row(row: SessionRow) -> ListRow:

@@ -9,7 +9,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.files.diff import FileDiff
@@ -28,7 +27,7 @@ from ollm_tui.tui.protocol.undo import (
     UndoUpdate,
 )
 from ollm_tui.tui.screens.question_screens import GuardedScreen
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, set_rule
 from ollm_tui.tui.widgets.diff_view import diff_lines
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -93,7 +92,7 @@ class PlanScreen(GuardedScreen[Answer]):
         """Show what undoing would do to the files."""
         self._plan = plan
         self._text.show_lines([shown for part in plan.parts for shown in _part_lines(part)])
-        self._text.border_title = Content(what)
+        set_rule(self._text, what)
         self.call_after_refresh(self.guard.show, self.guard.hide())
 
     def say(self, *words: str) -> None:

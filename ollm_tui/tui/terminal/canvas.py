@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from textual import events
+from textual import events, on
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -17,8 +17,7 @@ from textual.widget import Widget
 
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
-from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
-from ollm_tui.tui.terminal.palette import palette_of, selection_style
+from ollm_tui.tui.terminal.strips import palette_of, selection_style
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 
@@ -200,12 +199,6 @@ class TerminalCanvas(Widget):
         if self.is_mounted:
             self.frames.schedule()
 
-    @property
-    def modes(self) -> InputModes:
-        """What the program asked of keyboard and mouse."""
-        with self.engine.lock:
-            return self.engine.screen.input_modes
-
     def send(self, data: bytes) -> None:
         """Post what the person typed or clicked, for the program."""
         if data:
@@ -250,13 +243,13 @@ class TerminalCanvas(Widget):
         self.engine.resize(columns, lines)
         if self._resize_timer is not None:
             self._resize_timer.stop()
-        self._resize_timer = self.set_timer(RESIZE_SECONDS, self._report_size)
-        self.repaint()
 
-    def _report_size(self) -> None:
-        self._resize_timer = None
-        screen = self.engine.screen
-        self.post_message(self.Resized(self, screen.columns, screen.lines))
+        def report() -> None:
+            self._resize_timer = None
+            self.post_message(self.Resized(self, screen.columns, screen.lines))
+
+        self._resize_timer = self.set_timer(RESIZE_SECONDS, report)
+        self.repaint()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the screen's lines."""
@@ -269,14 +262,13 @@ class TerminalCanvas(Widget):
         message.stop()
         self.frames.schedule()
 
-    def on_hide(self) -> None:
-        """Stop drawing while another tab is in front."""
-        self.frames.hidden = True
-
-    def on_show(self) -> None:
-        """Draw again."""
-        self.frames.hidden = False
-        self.repaint()
+    @on(events.Hide)
+    @on(events.Show)
+    def _visibility_changed(self, event: events.Hide | events.Show) -> None:
+        """Draw only while no other tab is in front."""
+        self.frames.hidden = isinstance(event, events.Hide)
+        if not self.frames.hidden:
+            self.repaint()
 
     def _draw_frame(self) -> None:
         """Take what changed from the engine and refresh those lines only."""
@@ -324,11 +316,6 @@ class TerminalCanvas(Widget):
         self.frames.schedule()
 
     # Scrolling
-
-    @property
-    def scroll_mode(self) -> bool:
-        """Whether older lines are shown; only moving keys stay in it."""
-        return self.frame.back > 0
 
     def scroll_back(self, lines: int) -> None:
         """Show older lines (negative: newer ones); at 0 follow the program again."""

@@ -19,6 +19,7 @@ from ollm_tui.tui.styled_text import RolePalette, TextRole
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.emulator.osc import ShellCommand
 from ollm_tui.tui.terminal.keys_mouse_paste import encode_paste
+from ollm_tui.tui.terminal.reading_pointer import Move
 from ollm_tui.tui.terminal.reading_view import ReadingView, reading_key
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
@@ -60,7 +61,7 @@ class CommandView(ReadingView):
 
     def action_copy_output(self) -> None:
         """Copy the output of the command at the pointer."""
-        self.action_select_output()
+        self.action_move(Move.SELECT_OUTPUT)
         if self.reader is not None and self.reader.selection is not None:
             self.action_copy()
 
@@ -76,7 +77,7 @@ class CommandView(ReadingView):
             self.notify("The shell is not at its prompt.", markup=False)
         else:
             self.end_reading()
-            self.send(encode_paste(text, self.modes))
+            self.send(encode_paste(text, self.engine.input_modes))
 
     def _line_of(self, command: ShellCommand) -> str:
         if command.typed is None or command.output is None:

@@ -10,8 +10,7 @@ from textual import events, on
 from textual.binding import BindingType
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
-from ollm_tui.tui.link_pointer import LinkPointer
-from ollm_tui.tui.links import FileName, LinkToPrompt, WebLink, candidate_at, hyperlink
+from ollm_tui.tui.links import FileName, LinkPointer, LinkToPrompt, WebLink, candidate_at, hyperlink
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.command_view import CommandView
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
@@ -46,8 +45,8 @@ class LinkView(CommandView):
 
     def has_mouse(self, event: events.MouseEvent) -> bool:
         """Whether the mouse is ours: the program asked for no reports, Shift is held, or the person reads."""
-        ours = not self.interactive or event.shift or self.scroll_mode or self.reader is not None
-        return ours or self.modes.mouse is MouseReports.OFF
+        ours = not self.interactive or event.shift or self.frame.back > 0 or self.reader is not None
+        return ours or self.engine.input_modes.mouse is MouseReports.OFF
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable the keys of links while reading."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import selectors
+import time
 from codecs import getincrementaldecoder
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -24,6 +25,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.keys import Keys
 from textual.message import Message
 
+from ollm_tui.tui.pictures.outer_pictures import version_query
 from ollm_tui.tui.skeleton import hand_over
 
 CUT_SECONDS = 0.02
@@ -47,6 +49,10 @@ _CUT = re.compile(
     rb"|\x1b?(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})"
 )
 """The beginning of a report, a key or a character, up to the end of what was read."""
+_VERSION = re.compile(rb"\x1bP>\|([^\x1b]{0,200})\x1b\\")
+_VERSION_CUT = re.compile(rb"\x1b(?:P(?:>(?:\|[^\x1b]{0,200}\x1b?)?)?)?\Z")
+ANSWER_SECONDS = 2.0
+"""How long the terminal's version is waited for; then what looks like it is input like any other."""
 _MODIFIED = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 
 
@@ -189,11 +195,43 @@ class HasPrograms(Protocol):
         """Ask the outer terminal for xterm's modifyOtherKeys, as the focused program did; 0 for none."""
         ...
 
+    def take_terminal_version(self, version: str) -> None:
+        """Take what the outer terminal says it is; called in the driver's thread."""
+        ...
+
+
+class VersionAnswer:
+    """Takes the outer terminal's version out of what is typed: Textual would read keys in it."""
+
+    def __init__(self) -> None:
+        self.cut = b""
+        """What may be its beginning."""
+        self._until = 0.0
+
+    def expect(self) -> None:
+        """Wait for it from now on."""
+        self._until = time.monotonic() + ANSWER_SECONDS
+
+    def take(self, data: bytes) -> tuple[bytes, str | None]:
+        """Return input without the version, and the version where it came; no input: what was cut stays input."""
+        whole, self.cut = self.cut + data, b""
+        if not self._until:
+            return whole, None
+        if answer := _VERSION.search(whole):
+            self._until = 0.0
+            return whole[: answer.start()] + whole[answer.end() :], answer[1].decode("utf-8", "replace")
+        if time.monotonic() >= self._until:
+            self._until = 0.0
+        elif data and (cut := _VERSION_CUT.search(whole)):
+            whole, self.cut = whole[: cut.start()], whole[cut.start() :]
+        return whole, None
+
 
 class RawKeyDriver(LinuxDriver):
     """Textual's driver; while a program has the focus keys come as `RawKey`."""
 
     _suspended = False
+    _version = VersionAnswer()
 
     def write(self, data: str) -> None:
         """Write to the terminal while it is ours: nobody empties the queue of a suspended driver, which blocks."""
@@ -203,8 +241,12 @@ class RawKeyDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take the terminal from the first picture, with its own modes to go back to."""
         hand_over()
+        if query := version_query():
+            self._version.expect()
         try:
             super().start_application_mode()
+            if query:
+                self.write(query)
         except SystemExit:  # a signal; Textual stops only what has started
             self.stop_application_mode()
             raise
@@ -256,8 +298,8 @@ class RawKeyDriver(LinuxDriver):
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = selector.select(CUT_SECONDS if splitter.cut else POLL_SECONDS)
-                data = self._read() if ready else b""
+                ready = selector.select(CUT_SECONDS if splitter.cut or self._version.cut else POLL_SECONDS)
+                data = self._without_version(self._read() if ready else b"")
                 if not self._program_takes_keys():
                     to_textual(splitter.pass_by(data))
                 elif data:
@@ -274,6 +316,12 @@ class RawKeyDriver(LinuxDriver):
         data = os.read(self.fileno, READ_BYTES)
         if not data:  # a terminal that was closed gives nothing at once, for ever
             self.exit_event.wait(POLL_SECONDS)
+        return data
+
+    def _without_version(self, data: bytes) -> bytes:
+        data, version = self._version.take(data)
+        if version is not None and isinstance(self._app, HasPrograms):
+            self._app.take_terminal_version(version)
         return data
 
     def _program_takes_keys(self) -> bool:

@@ -7,11 +7,12 @@ from enum import StrEnum
 from textual.geometry import Offset
 from textual.selection import Selection
 
+from ollm_tui.tui.terminal.emulator.osc import ShellMarks
 from ollm_tui.tui.terminal.view_frame import ViewFrame
 
 
 class Move(StrEnum):
-    """Where the pointer goes, by the word that key bindings use."""
+    """Where the pointer goes, or what it marks, by the word that key bindings use."""
 
     UP = "up"
     DOWN = "down"
@@ -23,13 +24,19 @@ class Move(StrEnum):
     NEWEST = "newest"
     LINE_START = "line_start"
     LINE_END = "line_end"
+    PROMPT_BEFORE = "prompt_before"
+    PROMPT_AFTER = "prompt_after"
+    MARK = "mark"
+    MARK_LINES = "mark_lines"
+    SELECT_OUTPUT = "select_output"
 
 
 class ReadingPointer:
     """A position: line (numbered as in `ViewFrame`) and drawn character."""
 
-    def __init__(self, frame: ViewFrame) -> None:
+    def __init__(self, frame: ViewFrame, marks: ShellMarks) -> None:
         self._frame = frame
+        self._shell_marks = marks
         with frame.engine.lock:
             screen = frame.engine.screen
             bottom = screen.scrolled - frame.back + screen.lines - 1
@@ -46,8 +53,33 @@ class ReadingPointer:
         """Line and column."""
         return self.line, self.column
 
-    def move(self, move: Move) -> None:
-        """Move one step, as far as there is text."""
+    @property
+    def at_bottom(self) -> bool:
+        """Whether it is on the last visible line."""
+        return self._frame.row_of(self.line) >= self._frame.engine.screen.lines - 1
+
+    def move(self, move: Move) -> str:
+        """Move one step as far as there is text, or mark; return why that is not possible."""
+        match move:
+            case Move.PROMPT_BEFORE | Move.PROMPT_AFTER:
+                marks = self._shell_marks
+                before = move is Move.PROMPT_BEFORE
+                line = marks.prompt_before(self.line) if before else marks.prompt_after(self.line)
+                if line is None:
+                    return "There is no further prompt: a shell has to report them."
+                self.go(line)
+            case Move.MARK:
+                self.toggle_mark()
+            case Move.MARK_LINES:
+                self._mark = self._mark or self.position
+                self._whole_lines = True
+            case Move.SELECT_OUTPUT:
+                return self._select_output()
+            case _:
+                self._step(move)
+        return ""
+
+    def _step(self, move: Move) -> None:
         page = max(1, self._frame.engine.screen.lines - 1)
         oldest, newest = self._frame.bounds()
         lines = {Move.UP: -1, Move.DOWN: 1, Move.PAGE_UP: -page, Move.PAGE_DOWN: page}
@@ -77,15 +109,17 @@ class ReadingPointer:
         self._mark = self.position if self._mark is None else None
         self._whole_lines = False
 
-    def mark_lines(self) -> None:
-        """Select whole lines, from the pointer or the mark there is."""
-        self._mark = self._mark or self.position
-        self._whole_lines = True
-
-    def select(self, first: int, last: int) -> None:
-        """Select whole lines and go to the first."""
-        self.go(first)
-        self._mark, self._whole_lines = (last, 0), True
+    def _select_output(self) -> str:
+        """Select the output of the command here, and go to its first line."""
+        output = self._shell_marks.output_at(self.line)
+        oldest, newest = self._frame.bounds()
+        first, end = (newest + 1, None) if output is None else output
+        last = newest if end is None else end - 1
+        if last < max(first, oldest):
+            return "There is no output of a shell command here."
+        self.go(max(first, oldest))
+        self._mark, self._whole_lines = (min(last, newest), 0), True
+        return ""
 
     @property
     def selection(self) -> Selection | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.selection import Selection
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
-from ollm_tui.tui.styled_text import app_of
+from ollm_tui.tui.styled_text import copy_text
 from ollm_tui.tui.terminal.canvas import TerminalCanvas, ViewMessage
 from ollm_tui.tui.terminal.emulator.osc import ShellMarks
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
@@ -41,23 +40,26 @@ class ReadingView(TerminalCanvas):
         reading_key("end,G", f"move('{Move.NEWEST}')", "newest", "Reading: to the newest line"),
         reading_key("0", f"move('{Move.LINE_START}')", "line_start", "Reading: to the start of the line"),
         reading_key("dollar_sign", f"move('{Move.LINE_END}')", "line_end", "Reading: to the end of the line"),
-        reading_key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the previous shell prompt"),
-        reading_key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
-        reading_key("space,v", "mark", "mark", "Reading: begin a selection here, or end it", "Select"),
-        reading_key("V", "mark_lines", "mark_lines", "Reading: select whole lines from here"),
-        reading_key("o", "select_output", "select_output", "Reading: select the output of the command here"),
+        reading_key(
+            "left_square_bracket",
+            f"move('{Move.PROMPT_BEFORE}')",
+            "prompt_before",
+            "Reading: to the previous shell prompt",
+        ),
+        reading_key(
+            "right_square_bracket", f"move('{Move.PROMPT_AFTER}')", "prompt_after", "Reading: to the next shell prompt"
+        ),
+        reading_key("space,v", f"move('{Move.MARK}')", "mark", "Reading: begin a selection here, or end it", "Select"),
+        reading_key("V", f"move('{Move.MARK_LINES}')", "mark_lines", "Reading: select whole lines from here"),
+        reading_key(
+            "o", f"move('{Move.SELECT_OUTPUT}')", "select_output", "Reading: select the output of the command here"
+        ),
         reading_key("c,y", "copy", "copy", "Reading: copy what is selected"),
         reading_key("slash", "ask_find", "find", "Search the terminal, also with the search key", "Search"),
         reading_key("n", "found(1)", "find_next", "Reading: next hit of the search"),
         reading_key("N", "found(-1)", "find_previous", "Reading: previous hit of the search"),
         reading_key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading", "Back"),
     ]
-
-    @dataclass
-    class Copied(ViewMessage):
-        """The person copied text to the clipboard."""
-
-        text: str
 
     @dataclass
     class ReadingChanged(ViewMessage):
@@ -71,13 +73,19 @@ class ReadingView(TerminalCanvas):
         super().__init__(engine, classes=classes)
         self.marks = ShellMarks()
         self.reader: ReadingPointer | None = None
-        self.search = SearchRun(self, self.engine, self._go_to_match, self._changed)
         self._had_selection = False
+
+        def go_to(match: TextMatch) -> None:
+            if self.reader is not None:
+                self.reader.go(match.line, match.start)
+                self._pointer_moved(self.reader)
+
+        self.search = SearchRun(self, self.engine, go_to, self._changed)
 
     @property
     def allow_select(self) -> bool:
         """Whether text can be selected: not while the program has the mouse."""
-        return self.reader is not None or self.modes.mouse is MouseReports.OFF
+        return self.reader is not None or self.engine.input_modes.mouse is MouseReports.OFF
 
     @property
     def selected_text(self) -> str:
@@ -85,16 +93,11 @@ class ReadingView(TerminalCanvas):
         selection = self.text_selection
         return "" if selection is None else self.frame.selected_text(selection)
 
-    @property
-    def points_at_bottom(self) -> bool:
-        """Whether the pointer is on the last visible line."""
-        return self.reader is not None and self.frame.row_of(self.reader.line) >= self.engine.screen.lines - 1
-
     def read(self) -> None:
         """Stop following the program; keys move the pointer."""
         if self.reader is None:
             self.frame.keeps_position = True
-            self.reader = ReadingPointer(self.frame)
+            self.reader = ReadingPointer(self.frame, self.marks)
             self._changed()
 
     def end_reading(self) -> None:
@@ -114,7 +117,7 @@ class ReadingView(TerminalCanvas):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable the reading keys only while reading."""
         match action:
-            case "move" | "to_prompt" | "mark" | "mark_lines" | "select_output" | "copy" | "done":
+            case "move" | "copy" | "done":
                 return self.reader is not None
             case "ask_find":
                 return self.reader is not None or not self.interactive
@@ -126,45 +129,18 @@ class ReadingView(TerminalCanvas):
     # Moving and selecting
 
     def action_move(self, move: str) -> None:
-        """Move the pointer."""
-        self._with_pointer(lambda pointer: pointer.move(Move(move)))
-
-    def action_to_prompt(self, step: int) -> None:
-        """Go to the previous or next shell prompt."""
-        if self.reader is not None:
-            marks = self.marks
-            line = marks.prompt_before(self.reader.line) if step < 0 else marks.prompt_after(self.reader.line)
-            if line is None:
-                self.notify("There is no further prompt: a shell has to report them.", markup=False)
-            else:
-                self._with_pointer(lambda pointer: pointer.go(line))
-
-    def action_mark(self) -> None:
-        """Begin or end a selection."""
-        self._with_pointer(ReadingPointer.toggle_mark)
-
-    def action_mark_lines(self) -> None:
-        """Select whole lines."""
-        self._with_pointer(ReadingPointer.mark_lines)
-
-    def action_select_output(self) -> None:
-        """Select the output of the command at the pointer."""
+        """Move or mark with the pointer; say why where that is not possible."""
         if self.reader is None:
             return
-        output = self.marks.output_at(self.reader.line)
-        oldest, newest = self.frame.bounds()
-        first, end = (newest + 1, None) if output is None else output
-        last = newest if end is None else end - 1
-        if last < max(first, oldest):
-            self.notify("There is no output of a shell command here.", markup=False)
+        if problem := self.reader.move(Move(move)):
+            self.notify(problem, markup=False)
         else:
-            self._with_pointer(lambda pointer: pointer.select(max(first, oldest), min(last, newest)))
+            self._pointer_moved(self.reader)
 
     def action_copy(self) -> None:
         """Copy the selected text."""
         if text := self.selected_text:
-            app_of(self).copy_to_clipboard(text)
-            self.post_message(self.Copied(self, text))
+            copy_text(self, text)
 
     def action_done(self) -> None:
         """End the search, else the selection, else the reading."""
@@ -184,7 +160,7 @@ class ReadingView(TerminalCanvas):
             self.marks.forget_lines()
             self.clear_selection()
             if self.reader is not None:
-                self.reader = ReadingPointer(self.frame)
+                self.reader = ReadingPointer(self.frame, self.marks)
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw a selection, and tell of its begin and end."""
@@ -193,13 +169,11 @@ class ReadingView(TerminalCanvas):
             self._had_selection = selection is not None
             self._changed()
 
-    def _with_pointer(self, act: Callable[[ReadingPointer], None]) -> None:
-        """Move or mark with the pointer, if somebody reads, and show that."""
-        if self.reader is not None:
-            act(self.reader)
-            if (selection := self.reader.selection) is not None:
-                self.screen.selections = {self: selection}
-            self._changed()
+    def _pointer_moved(self, pointer: ReadingPointer) -> None:
+        """Show where the pointer is, and what it selects."""
+        if (selection := pointer.selection) is not None:
+            self.screen.selections = {self: selection}
+        self._changed()
 
     def _changed(self) -> None:
         self.frames.schedule()
@@ -229,9 +203,6 @@ class ReadingView(TerminalCanvas):
     def on_terminal_view_reported(self, message: TerminalCanvas.Reported) -> None:
         """Record what the shell reports."""
         self.marks.handle(message.event)
-
-    def _go_to_match(self, match: TextMatch) -> None:
-        self._with_pointer(lambda pointer: pointer.go(match.line, match.start))
 
     def view_state(self) -> ViewState:
         """Add matches and pointer to what is drawn over the screen."""

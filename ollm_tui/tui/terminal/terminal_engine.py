@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
+from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,12 @@ class TerminalEngine:
             yield
         finally:
             self.lock.acquire()
+
+    @property
+    def input_modes(self) -> InputModes:
+        """What the program asked of keyboard and mouse."""
+        with self.lock:
+            return self.screen.input_modes
 
     def resize(self, columns: int, lines: int) -> None:
         """Resize the screen; whoever holds the PTY tells the program."""

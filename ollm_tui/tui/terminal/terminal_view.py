@@ -63,7 +63,7 @@ class TerminalView(LinkView, can_focus=True):
     @property
     def takes_keys(self) -> bool:
         """Whether keys but F8 and ctrl+] go to the program and nowhere else."""
-        return self.captures_keys and not self.scroll_mode
+        return self.captures_keys and self.frame.back == 0
 
     # Keys, pastes, focus
 
@@ -72,9 +72,9 @@ class TerminalView(LinkView, can_focus=True):
         key = event.key
         if key in (REVIEW_KEY, LEAVE_KEY) or self.reader is not None:
             return
-        if self.scroll_mode and key == FIND_KEY:
+        if self.frame.back > 0 and key == FIND_KEY:
             self.action_ask_find()
-        elif (self.scroll_mode or not self.interactive) and self._scroll_key(key):
+        elif (self.frame.back > 0 or not self.interactive) and self._scroll_key(key):
             pass
         elif not self.interactive:
             return
@@ -86,14 +86,14 @@ class TerminalView(LinkView, can_focus=True):
 
     def send_key(self, key: str) -> None:
         """Send a key that was not typed here."""
-        self.send(encode_key(key, None, self.modes))
+        self.send(encode_key(key, None, self.engine.input_modes))
 
     def _bytes_of(self, event: events.Key) -> bytes:
         if not isinstance(event, RawKey):
-            return encode_key(event.key, event.character, self.modes)
+            return encode_key(event.key, event.character, self.engine.input_modes)
         if is_kitty_key(event.raw):
             self.engine.screen.keyboard_protocol = True
-        return encode_raw_key(event.raw, event.key, event.character, self.modes) if event.raw else b""
+        return encode_raw_key(event.raw, event.key, event.character, self.engine.input_modes) if event.raw else b""
 
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the program, unless the person reads."""
@@ -105,14 +105,14 @@ class TerminalView(LinkView, can_focus=True):
 
     def paste(self, text: str) -> None:
         """Send text as a paste: made safe, bracketed on request."""
-        self.send(encode_paste(text, self.modes))
+        self.send(encode_paste(text, self.engine.input_modes))
 
     @on(events.Focus)
     @on(events.Blur)
     def _focus_changed(self, event: events.Focus | events.Blur) -> None:
         """Report the focus, or that it is lost."""
         if self.interactive:
-            self.answer(encode_focus(isinstance(event, events.Focus), self.modes))
+            self.answer(encode_focus(isinstance(event, events.Focus), self.engine.input_modes))
         self._modify_outer_keys()
         with self.engine.lock:
             self.engine.screen.dirty.add(self.engine.screen.cursor.y)
@@ -123,7 +123,7 @@ class TerminalView(LinkView, can_focus=True):
         self._modify_outer_keys()
 
     def _modify_outer_keys(self) -> None:
-        level = self.modes.modify_keys if self.captures_keys else 0
+        level = self.engine.input_modes.modify_keys if self.captures_keys else 0
         app = app_of(self)
         if level != self._outer_keys and isinstance(app, HasPrograms):
             self._outer_keys = level
@@ -135,7 +135,7 @@ class TerminalView(LinkView, can_focus=True):
         """Send a mouse action; False when it is ours (no reports, or Shift held)."""
         if self.has_mouse(event):
             return False
-        modes = self.modes
+        modes = self.engine.input_modes
         offset = event.get_content_offset_capture(self)
         screen = self.engine.screen
         column = min(max(offset.x, 0), screen.columns - 1)
@@ -180,7 +180,7 @@ class TerminalView(LinkView, can_focus=True):
         if self._report(event, Action.PRESS, Button.WHEEL_UP if up else Button.WHEEL_DOWN):
             return
         event.stop()
-        if self.interactive and self.reader is None and (keys := encode_wheel_keys(up, self.modes)):
+        if self.interactive and self.reader is None and (keys := encode_wheel_keys(up, self.engine.input_modes)):
             self.send(keys)
         else:
             self.scroll_back(WHEEL_LINES if up else -WHEEL_LINES)

@@ -10,10 +10,10 @@ from rich.style import Style as RichStyle
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
+from ollm_tui.tui.pictures.outer_pictures import without_placeholders
+from ollm_tui.tui.terminal.emulator.osc import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
-from ollm_tui.tui.terminal.palette import TerminalPalette
-from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter
+from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter, TerminalPalette
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.text_search import NO_MATCHES, TextMatch, TextMatches
 
@@ -225,7 +225,7 @@ class ViewFrame:
                 joined = not isinstance(row, str) and row.wrapped and number < last
                 text = painter.whole_text(row) if joined else painter.text(row)
                 pieces.append(text[start : None if end < 0 else end] + ("" if joined else "\n"))
-        return "".join(pieces).rstrip("\n")
+        return without_placeholders("".join(pieces)).rstrip("\n")
 
     def _wraps(self, number: int) -> bool:
         row = self._row(number)

@@ -218,7 +218,9 @@ class ConversationLayout:
             if position < len(old) and old[position].block == block:
                 slots.append(old[position])
             else:
+                self._painted.forget(old[position : position + 1])
                 slots.append(self._painted.slot(block))
+        self._painted.forget(old[len(slots) :])
         item.slots = slots
         self._stale_from = min(self._stale_from, index)
         self._keep(index)

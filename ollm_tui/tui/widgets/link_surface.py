@@ -16,8 +16,16 @@ from textual.strip import Strip
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.entry_texts import source_of
-from ollm_tui.tui.link_pointer import LinkPointer
-from ollm_tui.tui.links import FileName, Link, LinkAsked, WebLink, candidate_at, candidates_in, existing_file
+from ollm_tui.tui.links import (
+    FileName,
+    Link,
+    LinkAsked,
+    LinkPointer,
+    WebLink,
+    candidate_at,
+    candidates_in,
+    existing_file,
+)
 from ollm_tui.tui.widgets.block_painting import PROSE_CELLS
 from ollm_tui.tui.widgets.conversation_layout import BlocksOf
 from ollm_tui.tui.widgets.scroll_surface import GUTTER, ScrollSurface

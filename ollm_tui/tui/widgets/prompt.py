@@ -19,12 +19,11 @@ from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.styled_text import set_rule
 from ollm_tui.tui.terminal_references import FoldedPastes, References, TerminalExcerpt
-from ollm_tui.tui.widgets.prompt_menu import CompletingTextArea
+from ollm_tui.tui.widgets.prompt_menu import HINT, CompletingTextArea
 
 if TYPE_CHECKING:
     from ollm_tui.tui.prompt_history import PromptHistory
 
-HINT = "Enter send  ^J newline  /cmd  !shell"
 HISTORY = 1_000
 DRAFT_SECONDS = 1.0
 """After a change of the draft it is kept on disk."""

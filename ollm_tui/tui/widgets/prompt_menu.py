@@ -12,10 +12,12 @@ from textual.binding import Binding, BindingType
 from textual.widgets import TextArea
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.styled_text import TextRole, line
+from ollm_tui.tui.styled_text import TextRole, line, set_rule
 from ollm_tui.tui.widgets.prompt_completion import Choice, Completion, DraftCompleter, best, last_word, lowered
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
+HINT = "Enter send  ^J newline  /cmd  !shell"
+FINDING = "Enter take  ^R older  Esc back"
 MOST_ROWS = 8
 
 
@@ -88,8 +90,8 @@ class CompletingTextArea(TextArea):
         self.menu = PromptMenu()
         self.sent: list[str] = []
         """What was sent before, the oldest first."""
-        self._finding = False
-        """Whether the draft is words to find a sent message by."""
+        self._found_from: str | None = None
+        """The draft that comes back, while what is in its place is words to find a sent message by."""
         self._completion = Completion()
         self._completes = ""
         """The text before the cursor that the menu is for."""
@@ -101,31 +103,42 @@ class CompletingTextArea(TextArea):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now."""
-        return (
-            self.menu.display or self._finding if action == "close_menu" else super().check_action(action, parameters)
-        )
+        if action == "close_menu":
+            return self.menu.display or self._found_from is not None
+        return super().check_action(action, parameters)
 
     def action_close_menu(self) -> None:
         """Close the menu until another word begins."""
+        draft = self._end_finding()
+        if draft is not None:
+            self.text = draft
+            self.move_cursor(self.document.end)
         begin = len(self._before()) - len(self._completion.word)
-        self._finding = False
         self._show_menu(Completion())
         self._closed_at = begin
 
     def action_find_sent(self) -> None:
         """Show what was sent before, narrowed by the draft; again: the one before."""
-        if self._finding and self.menu.display:
+        if self._found_from is not None:
             self.menu.action_move(1)
         else:
-            self._finding, self._closed_at = True, None
+            self._found_from, self._closed_at = self.text, None
+            set_rule(self, "Sent before", FINDING)
             self.move_cursor(self.document.end)
             self.ask_completer(by_key=True)
+
+    def _end_finding(self) -> str | None:
+        """Return the draft from before."""
+        draft, self._found_from = self._found_from, None
+        if draft is not None:
+            set_rule(self, "Prompt", HINT)
+        return draft
 
     @property
     def menu_answers(self) -> bool:
         """Whether Enter is for the menu: it would change the draft, or the draft is words to find something by."""
         marked = self.menu.marked
-        return self._finding or (marked is not None and marked.text != self._completion.word)
+        return self._found_from is not None or (marked is not None and marked.text != self._completion.word)
 
     def action_complete(self) -> None:
         """Take the marked choice; without a menu open one."""
@@ -135,9 +148,12 @@ class CompletingTextArea(TextArea):
 
     def accept(self) -> bool:
         """Put the marked choice in the place of the word before the cursor. False without a menu."""
-        choice, finding, fresh = self.menu.marked, self._finding, self._completes == self._before()
+        choice, fresh = self.menu.marked, self._completes == self._before()
+        finding = self._found_from is not None
+        if finding and choice is None:
+            return True  # nothing was found by these words, which are no message
         (row, column), word = self.cursor_location, self._completion.word
-        self._finding = False
+        self._end_finding()
         self._show_menu(Completion())
         if choice is None or not fresh:  # typed on since the menu was made
             return finding
@@ -159,7 +175,7 @@ class CompletingTextArea(TextArea):
             return
         self._asked, self._asked_about = self._asked + 1, before
         found = self.completer.at_once(before) if by_key or before.startswith("/") else None
-        if self._finding:
+        if self._found_from is not None:
             fitting = best(before, lowered(dict.fromkeys(reversed(self.sent))))
             self._show_menu(Completion(before, tuple(map(Choice, fitting))))
         elif found is not None:

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.entry_texts import source_of
 from ollm_tui.tui.protocol.intents import StopTask
-from ollm_tui.tui.styled_text import app_of
+from ollm_tui.tui.styled_text import copy_text
 from ollm_tui.tui.values import (
     AnswerGrew,
     CallEntry,
@@ -170,11 +170,6 @@ class Transcript(LinkSurface):
             self.update_layout()
 
     @property
-    def empty(self) -> bool:
-        """Whether there is no entry."""
-        return not self.document.items
-
-    @property
     def chosen_entry(self) -> Entry | None:
         """The marked entry."""
         items = self.document.items
@@ -212,12 +207,7 @@ class Transcript(LinkSurface):
         """Copy the marked entry, else the last."""
         entry = self.chosen_entry or (self.document.items[-1].entry if self.document.items else None)
         if entry is not None:
-            self.copy(source_of(entry))
-
-    def copy(self, text: str) -> None:
-        """Copy a text to the clipboard."""
-        app_of(self).copy_to_clipboard(text)
-        self.notify(f"{len(text)} characters copied.", markup=False)
+            copy_text(self, source_of(entry))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now.
@@ -277,13 +267,6 @@ class Transcript(LinkSurface):
         self.chosen = index
         self.reveal_row(self.found.begin(index, step))
         return True
-
-    @property
-    def hit_number(self) -> tuple[int, int]:
-        """Which of the marked entry's rows with hits is the current one, and how many there are."""
-        at = self.found.current
-        rows = [] if at is None else self.found.rows_of(at.index)
-        return (rows.index(at.row) + 1 if at is not None and at.row in rows else 0), len(rows)
 
     def on_click(self, event: events.Click) -> None:
         """Mark the clicked entry; on its first line fold it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.agent.mcp.settings import McpSettings, read_mcp, with_workspace
-from ollm_tui.agent.trusted_files import untrusted_files
+from ollm_tui.agent.prompt_files import untrusted_files
 from ollm_tui.config import load_settings
 from ollm_tui.core import Workspace
 from ollm_tui.core.policy.repository_trust import TrustStore

@@ -12,7 +12,8 @@ from pydantic import JsonValue
 from ollm_tui.cli import main
 from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.files.vacated_paths import REMEMBERED, VacatedPaths
+from ollm_tui.core.files.unasked_writes import REMEMBERED
+from ollm_tui.core.files.vacated_paths import VacatedPaths
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, configure, open_core

@@ -18,6 +18,7 @@ from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import PolicySources
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.sandbox import look
+from ollm_tui.core.sandbox.git_attributes import CREDENTIAL_ATTRIBUTES
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.testing import Answer, answer_confirmations
 
@@ -91,7 +92,7 @@ def credential_names() -> list[str]:
 
 def test_what_git_hides_in_the_cage_is_what_asks_before_it_is_read(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", ".")
-    settings = ("-c", f"core.attributesFile={look.CREDENTIAL_ATTRIBUTES}", "-c", "core.ignoreCase=false")
+    settings = ("-c", f"core.attributesFile={CREDENTIAL_ATTRIBUTES}", "-c", "core.ignoreCase=false")
     names = credential_names()
     said = output(tmp_path, "git", *settings, "check-attr", "diff", "--", *names)
     hidden = {line.rsplit(": ", 2)[0] for line in said.splitlines() if line.endswith(": unset")}
@@ -120,6 +121,35 @@ async def test_git_prints_no_credentials_that_were_removed_long_ago(
         assert "of-all" in result.for_model() or command == "git show HEAD"
     for command in ("git log -pa", "git show --text HEAD", "git diff --binary HEAD~1", "git grep -a KEY HEAD~1"):
         assert (await room.executor.explain("shell", {"command": command})).decision is Decision.ASK, command
+
+
+@pytest.mark.parametrize("landlock", [True, False], ids=["landlock", "bubblewrap"])
+async def test_git_prints_nothing_old_of_what_the_person_protects(
+    tmp_path: Path, landlock: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "repository" / "part [1]"
+    files = ("mine/a", "deep/private.txt", "deep/b c/x", "once/only", "deep/once/only", "plain.txt")
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"content of {name}\n")
+    git(root.parent, "init", "-q", ".")
+    git(root.parent, "add", ".")
+    git(root.parent, "commit", "-qm", "first")
+    git(root.parent, "rm", "-rq", ".")
+    git(root.parent, "commit", "-qm", "second")
+    root.mkdir(parents=True)
+    if not landlock:
+        monkeypatch.setattr(look, "works", lambda: False)
+    workspace = Workspace(
+        root, protected_patterns=["mine/", "private.*", "deep/b c", "/once/only", "# no", "!plain.txt"]
+    )
+    commands = CommandPolicy(read_only_commands=True, workspace=workspace)
+    policy = PolicyEngine(PolicySources((), Decision.ASK, (), commands))
+    registry = ToolRegistry()
+    registry.register(SHELL)
+    async with ToolExecutor(registry, policy, MessageBus(), workspace) as executor:
+        text = (await executor.execute("shell", {"command": "git log -p"})).for_model()
+    assert [name for name in files if f"content of {name}" in text] == ["deep/once/only", "plain.txt"]
 
 
 def bare_repository(folder: Path, program: str) -> None:

@@ -15,8 +15,8 @@ import pytest
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search import code_index
 from ollm_tui.core.search.code_index import CodeIndex, IndexSource
-from ollm_tui.core.search.file_states import FileStates
 from ollm_tui.core.search.listing import Listing, ListingOptions
+from ollm_tui.core.search.workspace_scan import FileStates
 
 
 def listing(root: Path) -> Listing:

@@ -70,10 +70,10 @@ def test_property_54_completing_by_id_completes_that_item_alone(
     todos = new_list(store)
     ids = [todos.add(text).id for text in texts]
     chosen = data.draw(st.sampled_from(ids))
-    todos.complete(chosen)
+    todos.set_status(chosen, TodoStatus.COMPLETED)
     assert [todo.id for todo in todos.list() if todo.completed] == [chosen]
     revision = todos.state().revision
-    todos.complete(chosen)  # doing so twice changes nothing
+    todos.set_status(chosen, TodoStatus.COMPLETED)  # doing so twice changes nothing
     assert todos.state().revision == revision
 
 
@@ -117,19 +117,19 @@ class AnyListOfTodos(RuleBasedStateMachine):
                 for other in self.model:
                     other[2] = "pending" if other[2] == "in_progress" else other[2]
             item[2] = "in_progress"
-            self.todos.start(item[0])
+            self.todos.set_status(item[0], TodoStatus.IN_PROGRESS)
 
     @rule(number=st.integers(0, 20))
     def complete(self, number: int) -> None:
         if item := self.pick(number):
             item[2] = "completed"
-            self.todos.complete(item[0])
+            self.todos.set_status(item[0], TodoStatus.COMPLETED)
 
     @rule(number=st.integers(0, 20))
     def cancel(self, number: int) -> None:
         if item := self.pick(number):
             item[2] = "cancelled"
-            self.todos.cancel(item[0])
+            self.todos.set_status(item[0], TodoStatus.CANCELLED)
 
     @rule(number=st.integers(0, 20))
     def remove(self, number: int) -> None:
@@ -182,19 +182,19 @@ def three(todos: TodoList) -> TodoList:
     ],
 )
 def test_an_item_is_found_by_id_place_or_unique_text(three: TodoList, reference: str, meant: str) -> None:
-    assert three.complete(reference).id == meant
+    assert three.set_status(reference, TodoStatus.COMPLETED).id == meant
 
 
 def test_a_place_counts_in_the_list_as_it_is_now(three: TodoList) -> None:
     three.remove("t1")
-    assert three.complete("1").id == "t2"
+    assert three.set_status("1", TodoStatus.COMPLETED).id == "t2"
 
 
 @pytest.mark.parametrize("reference", ["t9", "0", "4", "-1", "sleep", "", " ", "²", "9" * 400])
 def test_an_unknown_item_is_refused_with_the_valid_ids(three: TodoList, reference: str) -> None:
     before = lines(three)
     with pytest.raises(TodoFailed, match=r"The ids are: t1, t2, t3\.") as caught:
-        three.complete(reference)
+        three.set_status(reference, TodoStatus.COMPLETED)
     assert caught.value.details["validIds"] == ["t1", "t2", "t3"]
     assert lines(three) == before
 
@@ -207,21 +207,21 @@ def test_a_text_that_fits_several_items_is_refused_with_their_ids(three: TodoLis
 def test_an_exact_text_wins_over_others_that_begin_like_it(todos: TodoList) -> None:
     todos.add("test more")
     todos.add("test")
-    assert todos.complete("test").id == "t2"
+    assert todos.set_status("test", TodoStatus.COMPLETED).id == "t2"
 
 
 def test_an_empty_list_says_so(todos: TodoList) -> None:
     assert todos.list() == ()
     with pytest.raises(TodoFailed, match="The list is empty"):
-        todos.complete("t1")
+        todos.set_status("t1", TodoStatus.COMPLETED)
 
 
 # -- statuses, archive
 
 
 def test_starting_an_item_halts_the_one_in_progress(three: TodoList) -> None:
-    three.start("t1")
-    three.start("t3")
+    three.set_status("t1", TodoStatus.IN_PROGRESS)
+    three.set_status("t3", TodoStatus.IN_PROGRESS)
     assert [todo.status for todo in three.list()] == [TodoStatus.PENDING, TodoStatus.PENDING, TodoStatus.IN_PROGRESS]
 
 
@@ -245,16 +245,16 @@ def test_a_removed_item_comes_back_where_it_was_and_can_be_removed_again(three: 
 
 def test_a_removed_item_that_was_in_progress_waits_for_the_one_that_is(three: TodoList) -> None:
     first, second, _ = three.list()
-    three.start(first.id)
+    three.set_status(first.id, TodoStatus.IN_PROGRESS)
     removed = three.remove(first.id)
-    three.start(second.id)
+    three.set_status(second.id, TodoStatus.IN_PROGRESS)
     three.restore(removed, 0)
     assert [todo.status for todo in three.list()][:2] == [TodoStatus.PENDING, TodoStatus.IN_PROGRESS]
 
 
 def test_clear_takes_the_finished_items_and_the_archive_keeps_them(three: TodoList) -> None:
-    three.complete("t1")
-    three.cancel("t2")
+    three.set_status("t1", TodoStatus.COMPLETED)
+    three.set_status("t2", TodoStatus.CANCELLED)
     assert [todo.id for todo in three.clear()] == ["t1", "t2"]
     assert [todo.id for todo in three.list()] == ["t3"]
     assert [todo.id for todo in three.clear_all()] == ["t3"]
@@ -268,10 +268,10 @@ def test_clear_takes_the_finished_items_and_the_archive_keeps_them(three: TodoLi
 
 
 def test_a_finished_list_is_archived_as_a_whole_and_an_open_one_is_not(three: TodoList) -> None:
-    three.complete("t1")
+    three.set_status("t1", TodoStatus.COMPLETED)
     assert not three.archive_when_done()
-    three.complete("t2")
-    three.cancel("t3")
+    three.set_status("t2", TodoStatus.COMPLETED)
+    three.set_status("t3", TodoStatus.CANCELLED)
     assert three.archive_when_done()
     assert three.list() == ()
     assert not three.archive_when_done()
@@ -299,8 +299,8 @@ def test_a_whole_list_names_items_by_id_or_text_and_sets_order_and_status(three:
 
 
 def test_a_whole_list_never_loses_unfinished_items(three: TodoList) -> None:
-    three.complete("t1")
-    three.start("t2")
+    three.set_status("t1", TodoStatus.COMPLETED)
+    three.set_status("t2", TodoStatus.IN_PROGRESS)
     outcome = three.replace([TodoDraft("new work", TodoStatus.IN_PROGRESS)])
     assert lines(three) == [
         ("t4", "new work", "in_progress"),
@@ -355,7 +355,7 @@ def test_no_whole_list_drops_an_unfinished_item(
     for task, done in before:
         added = todos.add(task)
         if done:
-            todos.complete(added.id)
+            todos.set_status(added.id, TodoStatus.COMPLETED)
     open_before = {todo.id for todo in todos.list() if not todo.status.finished}
     drafts = [TodoDraft(task, status) for task, status in written]
     try:
@@ -374,10 +374,10 @@ def test_each_change_is_announced_once_with_its_author_and_a_growing_revision(st
     told: list[tuple[tuple[Todo, ...], str, int]] = []
     todos = TodoList(store, Path("/announced"), on_change=lambda *change: told.append(change))
     todos.add("x")
-    todos.complete("t1", by="user")
-    todos.complete("t1", by="user")
+    todos.set_status("t1", TodoStatus.COMPLETED, by="user")
+    todos.set_status("t1", TodoStatus.COMPLETED, by="user")
     with pytest.raises(TodoFailed):
-        todos.complete("t7")
+        todos.set_status("t7", TodoStatus.COMPLETED)
     assert [(by, revision, [todo.completed for todo in items]) for items, by, revision in told] == [
         ("model", 1, [False]),
         ("user", 2, [True]),
@@ -434,10 +434,10 @@ def test_two_processes_share_one_list_and_its_numbers(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos.todo_list import TodoList
+from ollm_tui.core.todos.todo_list import TodoList, TodoStatus
 todos = TodoList(Store(Path(sys.argv[1])), Path("/shared"))
 for number in range(50):
-    todos.complete(todos.add(f"{sys.argv[2]} {number}").id)
+    todos.set_status(todos.add(f"{sys.argv[2]} {number}").id, TodoStatus.COMPLETED)
 """
     path = tmp_path / "ollm.db"
     started = [

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.core import formatters
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, ShellExecutionFailed, ShellTimeout
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview, TextPreview
-from ollm_tui.core.formatting import formatters
 from ollm_tui.core.sandbox.engines import look_works
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.format_code import FORMAT_CODE, FormatCodeData
@@ -153,3 +153,47 @@ def test_a_program_that_the_project_chooses_asks(room: Room, monkeypatch: pytest
     assert "code of this workspace" in (
         room.invocation(FORMAT_CODE, paths=["src/a.rs"], check=True).facts().question or ""
     )
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "ruff.toml", "sub/.ruff.toml"])
+def test_a_configuration_that_is_a_link_to_credentials_asks_before_anything_runs(room: Room, name: str) -> None:
+    room.write("sub/a.py", UGLY)
+    room.write(".env", "SECRET\n")
+    assert room.invocation(FORMAT_CODE, paths=["sub/a.py"], check=True).facts().question is None
+    (room.folder / name).symlink_to(room.folder / ".env")
+    found = room.invocation(FORMAT_CODE, paths=["sub/a.py"], check=True)
+    assert found.facts().question == "ruff would be configured by .env: it holds credentials"
+    (room.folder / name).unlink()
+    (room.folder / name).symlink_to("/etc/hostname")
+    assert "leads out of the workspace" in str(room.invocation(FORMAT_CODE, paths=["sub/a.py"]).facts().question)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ruff.toml", 'extend = ".env"'),
+        ("pyproject.toml", '[tool.ruff]\nextend = "./.env"'),
+        ("ruff.toml", 'extend = "more.toml"'),
+        ("ruff.toml", 'extend = "$PWD/.env"'),
+        ("ruff.toml", 'extend = "~/x.toml"'),
+        ("ruff.toml", 'extend = "/etc/hostname"'),
+    ],
+)
+def test_what_a_configuration_takes_over_is_judged_as_well(room: Room, name: str, text: str) -> None:
+    room.write("a.py", UGLY)
+    room.write(".env", "SECRET\n")
+    room.write("more.toml", 'extend = ".env"')
+    room.write(name, text)
+    question = room.invocation(FORMAT_CODE, paths=["a.py"], check=True).facts().question
+    assert question is not None and ("configured by .env" in question or "leads out of the workspace" in question)
+    room.write(name, 'extend = "other.toml"' if name == "ruff.toml" else '[tool.ruff]\nextend = "other.toml"')
+    room.write("other.toml", "line-length = 100\n")
+    assert room.invocation(FORMAT_CODE, paths=["a.py"], check=True).facts().question is None
+
+
+def test_biomes_configurations_are_followed(tmp_path: Path) -> None:
+    biome = next(each for each in formatters.FORMATTERS if each.name == "biome")
+    (tmp_path / "biome.json").write_text('{ // x\n "extends": ["./a.json", "package"], "b": {"extends": "../c.json"} }')
+    (tmp_path / "a.json").write_text("{}")
+    found = formatters.configurations(biome, tmp_path / "x.js", tmp_path)
+    assert found == [tmp_path / "biome.json", tmp_path / "a.json"]

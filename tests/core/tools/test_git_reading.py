@@ -193,6 +193,22 @@ def test_what_holds_secrets_is_left_out_unless_it_is_named(tmp_path: Path) -> No
     assert "KEY=abc" in ask(root, GIT_DIFF, revision="HEAD", paths=[".env"]).llm_content  # the policy asks for it
 
 
+def test_a_revision_that_is_no_commit_is_refused(tmp_path: Path) -> None:
+    root = make_repository(tmp_path, {".env": "KEY=1\n", ".docker/config.json": "KEY=1\n"})
+    commit(root, "second", {".env": "KEY=2\n", ".docker/config.json": "KEY=2\n"})
+    for path in (".env", ".docker"):
+        old, new = (git(root, "rev-parse", f"{revision}:{path}").strip() for revision in ("HEAD~1", "HEAD"))
+        for tool, arguments in (
+            *((GIT_DIFF, {"revision": revision}) for revision in (old, f"{old}..{new}", f"{old}...{new}")),
+            *((GIT_SHOW, {"revision": new, **more}) for more in ({}, {"path": "config.json"})),
+        ):
+            with pytest.raises(ShellExecutionFailed, match="names no commit"):
+                ask(root, tool, **arguments)
+    git(root, "tag", "-am", "x", "v1")
+    assert "KEY" not in ask(root, GIT_DIFF, revision="v1~1..v1").llm_content
+    assert "KEY=2" in ask(root, GIT_SHOW, revision="v1", path=".env").llm_content, "named, it was asked about"
+
+
 @pytest.mark.parametrize("revision", ["--output=x", "", "HEAD:.env", "a\nb", "-p"])
 def test_a_revision_is_no_option_and_no_path(tmp_path: Path, revision: str) -> None:
     root = make_repository(tmp_path, {"a": "1"})

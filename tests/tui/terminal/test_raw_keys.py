@@ -12,9 +12,18 @@ from textual import events
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
+from ollm_tui.tui.terminal import raw_keys
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
 from ollm_tui.tui.terminal.keys_mouse_paste import encode_raw_key
-from ollm_tui.tui.terminal.raw_keys import PASTE_END, PASTE_START, KeySplitter, PasteReader, RawKey, keys_of
+from ollm_tui.tui.terminal.raw_keys import (
+    PASTE_END,
+    PASTE_START,
+    KeySplitter,
+    PasteReader,
+    RawKey,
+    VersionAnswer,
+    keys_of,
+)
 from tests.tui.terminal.screens import terminal
 from tests.tui.terminal.test_terminal_view import SIZE, host
 
@@ -69,6 +78,37 @@ def test_escape_waits_for_the_next_read_and_goes_alone_when_none_comes() -> None
     assert [*splitter.feed(b"\x1b")] == []
     assert splitter.flush() == b"\x1b"
     assert [part.data for part in splitter.feed(b":")] == [b":"]
+
+
+@given(st.lists(st.sampled_from(KEYS), max_size=4), st.lists(st.sampled_from(KEYS), max_size=4), st.data())
+def test_the_terminals_version_is_taken_out_of_what_is_typed_wherever_reads_cut_it(
+    before: list[bytes], after: list[bytes], data: st.DataObject
+) -> None:
+    typed = b"".join([*before, b"\x1bP>|kitty(0.41.1)\x1b\\", *after])
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(typed)), max_size=4)))
+    answer = VersionAnswer()
+    answer.expect()
+    versions: list[str] = []
+    rest = b""
+    for start, end in pairwise([0, *cuts, len(typed)]):
+        if start < end:
+            part, version = answer.take(typed[start:end])
+            rest += part
+            versions += [version] if version is not None else []
+    rest += answer.take(b"")[0]
+    assert (rest, versions) == (b"".join(before + after), ["kitty(0.41.1)"])
+
+
+def test_a_version_that_was_not_asked_for_or_comes_too_late_is_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = b"\x1bP>|kitty(0.41.1)\x1b\\"
+    answer = VersionAnswer()
+    assert answer.take(typed) == (typed, None)
+    answer.expect()
+    assert answer.take(b"\x1b") == (b"", None)
+    assert answer.take(b"") == (b"\x1b", None)  # Esc alone
+    now = raw_keys.time.monotonic()
+    monkeypatch.setattr(raw_keys.time, "monotonic", lambda: now + raw_keys.ANSWER_SECONDS + 1)
+    assert answer.take(typed[:5]) == (typed[:5], None)
 
 
 def test_a_paste_that_begins_before_the_program_has_the_focus_stays_one() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ollm_tui.tui.terminal.emulator import cells, osc
 from ollm_tui.tui.terminal.emulator.cells import RGB, CellStyle
-from ollm_tui.tui.terminal.emulator.colours import BACKGROUND, FOREGROUND
+from ollm_tui.tui.terminal.emulator.osc import BACKGROUND, FOREGROUND
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseFormat, MouseReports
 from tests.tui.terminal.screens import terminal
 

@@ -9,8 +9,7 @@ from rich.cells import cell_len
 from rich.color import Color
 from rich.style import Style as RichStyle
 
-from ollm_tui.tui.terminal.palette import TerminalPalette
-from ollm_tui.tui.terminal.strips import Mark, Overlay, StripPainter
+from ollm_tui.tui.terminal.strips import Mark, Overlay, StripPainter, TerminalPalette
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 from tests.tui.terminal.screens import Terminal, terminal

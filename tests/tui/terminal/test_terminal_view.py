@@ -342,7 +342,7 @@ async def test_the_wheel_and_page_keys_move_in_the_scrollback_and_typing_returns
         await until(lambda: "line 49" in shown(app.view), pilot)
         app.sent()
         app.view.post_message(_mouse(events.MouseScrollUp, app.view, 3, 3))
-        await until(lambda: app.view.scroll_mode, pilot)
+        await until(lambda: app.view.frame.back, pilot)
         assert shown(app.view)[0] == "line 38"
         await pilot.press("pageup")
         assert shown(app.view)[0] == "line 29"
@@ -353,7 +353,7 @@ async def test_the_wheel_and_page_keys_move_in_the_scrollback_and_typing_returns
         assert shown(app.view)[0] == "line 0"
         assert app.sent() == b""
         await pilot.press("x")
-        assert not app.view.scroll_mode
+        assert not app.view.frame.back
         assert app.sent() == b"x"
         assert shown(app.view)[-2] == "more"
         scrolled = [message.lines for message in app.messages if isinstance(message, TerminalView.Scrolled)]

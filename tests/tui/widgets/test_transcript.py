@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import weakref
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import example, given, settings
@@ -21,12 +24,13 @@ from ollm_tui.tui.values import (
     CallEntry,
     ConversationCleared,
     EntriesChanged,
+    Entry,
     NoteEntry,
     UserEntry,
 )
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import BlockPainter
-from ollm_tui.tui.widgets.conversation_layout import LAID_OUT_ENTRIES, ConversationLayout
+from ollm_tui.tui.widgets.conversation_layout import LAID_OUT_ENTRIES, BlockSlot, ConversationLayout
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.markdown_blocks import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
 from ollm_tui.tui.widgets.row_list import ListRow
@@ -165,6 +169,18 @@ def test_measured_rows_agree_with_what_is_painted(entries: list[tuple[str, str]]
     assert document.height == height, "painting what was measured changes nothing"
     assert all(strip is None or strip.cell_length == width for strip in painted)
     assert document.strip_at(height) is None
+
+
+def test_an_answer_that_grows_leaves_none_of_its_earlier_states_behind() -> None:
+    document = ConversationLayout(EntryComposer(lambda: 0.0).blocks_of)
+    document.restyle(painter(), 80)
+    document.upsert(AnswerEntry("a", "m", "", live=True))
+    earlier: list[weakref.ref[BlockSlot]] = []
+    for number in range(50):
+        document.grow(AnswerGrew("a", text=f"word{number} of one long paragraph "))
+        document.measure(0, document.height)
+        earlier.append(weakref.ref(document.items[0].slots[-1]))
+    assert [slot() is None for slot in earlier] == [True] * 49 + [False]
 
 
 def answer(text: str, name: str = "a", *, live: bool = False) -> EntriesChanged:
@@ -377,6 +393,26 @@ async def test_hits_are_marked_counted_and_gone_through_row_by_row() -> None:
         await wait_until(here.pilot, lambda: "Nothing contains" in here.text)
         await here.press("escape")
         assert "needlezzz  " not in here.text and not chat.check_action("found", (1,))
+
+
+@pytest.mark.parametrize("kind", [UserEntry, partial(AnswerEntry, model="qwen3")])
+async def test_a_hit_that_is_wrapped_is_found_and_marked_in_both_rows(kind: Callable[..., Entry]) -> None:
+    async with stage() as here:
+        text = " ".join(["filling"] * 11) + " a silver birch and more"
+        await here.post(updates.ConversationUpdate(EntriesChanged((kind("e1", text=text), UserEntry("e2", "silver")))))
+        rows = here.text.splitlines()
+        above = next(at for at, row in enumerate(rows) if "silver" in row)
+        assert "birch" not in rows[above] and rows[above + 1].strip().startswith("birch"), here.text
+        await here.press("ctrl+f", *"silver birch", "enter")
+        await wait_until(here.pilot, lambda: "1/1" in here.text)
+        strips = here.app.dashboard._compositor.render_strips()
+        rows = here.text.splitlines()
+        above = next(at for at, row in enumerate(rows) if "silver" in row)
+        marked = [
+            "".join(part.text for part in strips[row] if part.style and part.style.reverse)
+            for row in (above, above + 1)
+        ]
+        assert marked == ["silver", "birch"]
 
 
 async def test_a_search_marks_wide_characters_and_takes_no_pattern() -> None:

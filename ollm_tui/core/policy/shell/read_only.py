@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.policy.shell.command_paths import Descent
 from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, program_key, tables
 from ollm_tui.core.policy.shell.read_only_forms import (
     NotReadOnlyError,
@@ -23,6 +22,7 @@ from ollm_tui.core.policy.shell.read_only_forms import (
     test_paths,
 )
 from ollm_tui.core.policy.shell.risky_options import awk_is_harmless, jq_is_harmless, risky_options, sed_is_harmless
+from ollm_tui.core.policy.shell.searched_directories import Descent
 from ollm_tui.core.policy.shell.shell_line import ShellLine
 from ollm_tui.core.policy.shell.words import SimpleCommand
 
@@ -32,11 +32,31 @@ MAX_DIRECTORIES = 6
 
 _GIT_PRINTS = {"diff", "show", "grep", "cat-file", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff"}
 _GIT_PRINTS_PATCHES = {"log", "stash", "reflog"}
+_GIT_NAMED = {"show", "cat-file", "diff", "grep", "diff-tree", "diff-index"}
+"""What prints contents by their hash; the others take commits alone."""
+_GIT_PRESENT = {"diff", "grep", "status", "diff-index", "diff-files"}
+"""What prints files as they are, unless an operand names something else."""
 _GIT_SETTINGS = {"config", "remote"}
 _VERBOSE = frozenset({"-v", "--verbose"})
 """With these `git status` prints what is staged."""
+_ABOUT_OBJECTS = frozenset({"-t", "-s", "-e"})
+"""With these `git cat-file` prints nothing of the contents."""
+_ALL_NAMES = frozenset({"--all", "--branches", "--tags", "--remotes", "--glob", "--alternate-refs", "--reflog"})
 _AS_TEXT = frozenset({"-a", "--text", "--binary"})
 """With these git prints the files of which the cage has it say that they differ."""
+
+
+class GitPrint(NamedTuple):
+    """What a command of git prints that may be the contents of files."""
+
+    words: tuple[str, ...] = ()
+    """Its operands: revisions and paths."""
+    named: bool = False
+    """Whether it prints what its operands name, whatever that is."""
+    below_trees: bool = True
+    """Whether of directories it prints the contents, not the names alone."""
+    past: bool = True
+    """Whether it prints what commits hold, even where no operand names one."""
 
 
 class ReadOnlyVerdict(NamedTuple):
@@ -51,8 +71,8 @@ class ReadOnlyVerdict(NamedTuple):
     paths: tuple[str, ...] = ()
     descends: Descent | None = None
     repositories: tuple[str, ...] = ()
-    prints_tracked: bool = False
-    """Whether git prints files without being told which."""
+    prints: GitPrint | None = None
+    """What git prints that may be the contents of files."""
     prints_settings: bool = False
     """Whether git prints what its configuration holds."""
     directories: tuple[str, ...] = (".",)
@@ -180,8 +200,8 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
         descent = (
             Descent(links=True) if name == "diff" and len(paths) > 1 else None
         )  # counts outside a repository alone
-        prints = _prints_contents(name, given.options)
-        if prints and (forced := given.options & _AS_TEXT):
+        prints = _git_print(name, given)
+        if prints is not None and (forced := given.options & _AS_TEXT):
             raise NotReadOnlyError(f"{min(forced)} prints what is left out of credentials otherwise")
         return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories), prints, name in _GIT_SETTINGS)
     match spec.operands:
@@ -203,13 +223,23 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
     return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), _descent(given, spec))
 
 
-def _prints_contents(name: str, options: set[str]) -> bool:
-    """Return whether a sub-command of git prints what files hold."""
-    if name == "status":
-        return not options.isdisjoint(_VERBOSE)
-    if name in _GIT_PRINTS_PATCHES:
-        return not options <= tables().word_lists["git_silent"]
-    return name in _GIT_PRINTS
+def _git_print(name: str, given: ParsedOptions) -> GitPrint | None:
+    """Return what a sub-command of git prints of what files hold; None where it prints nothing of it."""
+    options = given.options
+    if name == "show" and (chosen := options & _ALL_NAMES):
+        raise NotReadOnlyError(f"git show {min(chosen)} prints whatever has a name")
+    silent = {
+        "status": options.isdisjoint(_VERBOSE),
+        "cat-file": not options.isdisjoint(_ABOUT_OBJECTS),
+    }.get(name, name not in _GIT_PRINTS and (name not in _GIT_PRINTS_PATCHES or options <= _git_silent()))
+    if silent:
+        return None
+    names_alone = name in ("show", "cat-file")
+    return GitPrint(tuple(given.operands), name in _GIT_NAMED, not names_alone, name not in _GIT_PRESENT)
+
+
+def _git_silent() -> frozenset[str]:
+    return tables().word_lists["git_silent"]
 
 
 def _descent(given: ParsedOptions, spec: ReadOnlyForm) -> Descent | None:

@@ -178,6 +178,10 @@ def git_paths(words: tuple[Word, ...], spec: ReadOnlyForm) -> tuple[ParsedOption
     for word in words:
         if "%G" in word.text or "(signature" in word.text:
             raise NotReadOnlyError(f"{word.text} has signatures checked, by a program")
+        if "%(raw" in word.text or "%(*raw" in word.text:
+            raise NotReadOnlyError(f"{word.text} prints whatever a name stands for")
+        if word.text.startswith("--submodule=") and word.text not in ("--submodule=log", "--submodule=short"):
+            raise NotReadOnlyError(f"{word.text} has another git print what files of a sub-module hold")
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
         index += 1

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ollm_tui.core.shell.pty_process import CELL_HEIGHT, CELL_WIDTH
+from ollm_tui.tui.pictures.outer_pictures import OuterPictures
 from ollm_tui.tui.pictures.png import SIGNATURE, decode_png
 from ollm_tui.tui.pictures.raster import PictureError, Raster
 from ollm_tui.tui.pictures.sixel import decode_sixel, is_sixel
@@ -25,7 +26,9 @@ from ollm_tui.tui.terminal.emulator.picture_cells import (
     CellSize,
     PlacedPictures,
     picture_rows,
+    placeholder_rows,
 )
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
 _LENGTH = re.compile(r"([0-9]{1,5})(px|%)?")
@@ -51,6 +54,8 @@ class InlinePictures:
     def __init__(self, screen: WritingScreen, reply: Callable[[str], None]) -> None:
         self.unlocked: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered while a picture is decoded, which may take seconds: whoever locks the screen can let go of it."""
+        self.outer: OuterPictures | None = None
+        """What hands pictures on to the outer terminal."""
         self._screen = screen
         self._reply = reply
         self._placed = PlacedPictures(screen)
@@ -215,8 +220,15 @@ class InlinePictures:
             if inside and size.columns and size.lines:
                 too_wide = raster.width * 2 * size.lines > raster.height * size.columns
                 size = CellSize(size.columns) if too_wide else CellSize(lines=size.lines)
-            rows = picture_rows(raster, *size.fitted(raster, columns), number)
+            rows = self._rows(raster, *size.fitted(raster, columns), number)
         self._placed.place(rows, moves=moves)
+
+    def _rows(self, raster: Raster, columns: int, halves: int, number: int) -> list[ScreenRow]:
+        """Return the lines of a picture, drawn by the outer terminal where it can."""
+        outer = self.outer.hand_on(raster, columns, -(-halves // 2)) if self.outer is not None else 0
+        if outer:
+            return placeholder_rows(columns, halves, outer, self._screen.clusters, number)
+        return picture_rows(raster, columns, halves, number)
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pyte import modes as mo
 from ollm_tui.core.shell.pty_process import CELL_HEIGHT, CELL_WIDTH
 from ollm_tui.tui.terminal.emulator import osc
 from ollm_tui.tui.terminal.emulator.cells import PROTECTED, STUB, CellStyle, canonical, sgr_of
-from ollm_tui.tui.terminal.emulator.colours import Colours
 from ollm_tui.tui.terminal.emulator.inline_pictures import InlinePictures, is_picture
+from ollm_tui.tui.terminal.emulator.osc import Colours
 from ollm_tui.tui.terminal.emulator.scrollback import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ollm_tui.core.shell.pty_process import CELL_WIDTH
+from ollm_tui.tui.pictures.outer_pictures import placeholders
 from ollm_tui.tui.pictures.raster import CLEAR, Raster, half_blocks
-from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PICTURE, PICTURE_NUMBER, RGB, CellStyle
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT, PICTURE, PICTURE_NUMBER, RGB, CellStyle, ClusterTable
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
@@ -46,6 +47,17 @@ def picture_rows(raster: Raster, columns: int, halves: int, number: int = 0) -> 
     for line in half_blocks(raster, columns, halves):
         row = ScreenRow("".join(" " if cell == (CLEAR, CLEAR) else "▄" if cell[0] == CLEAR else "▀" for cell in line))
         row.styles = [known.get(cell) or known.setdefault(cell, _style(*cell, flags)) for cell in line]
+        rows.append(row)
+    return rows
+
+
+def placeholder_rows(columns: int, halves: int, outer: int, clusters: ClusterTable, number: int = 0) -> list[ScreenRow]:
+    """Return the lines of a picture that the outer terminal draws, with its number there."""
+    style = CellStyle(RGB | outer, flags=PICTURE | number << PICTURE_NUMBER)
+    rows: list[ScreenRow] = []
+    for line in range(-(-halves // 2)):
+        row = ScreenRow("".join(map(clusters.intern, placeholders(columns, line))))
+        row.styles = [style] * columns
         rows.append(row)
     return rows
 

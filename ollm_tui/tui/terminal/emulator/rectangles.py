@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.emulator.areas import Area, copy_area, shift_columns
 from ollm_tui.tui.terminal.emulator.cells import BLINK, BOLD, HIDDEN, REVERSE, UNDERLINE, CellStyle, canonical
 from ollm_tui.tui.terminal.emulator.cursor_editing import EditingScreen
+from ollm_tui.tui.terminal.emulator.scrolling import Area, copy_area, shift_columns
 
 _ATTRIBUTES = {1: BOLD, 4: UNDERLINE, 5: BLINK, 7: REVERSE, 8: HIDDEN}
 """What DECCARA sets, and resets by the number plus 20 (22 for bold); DECRARA toggles it."""

@@ -266,7 +266,7 @@ def test_git_asks_before_it_prints_tracked_credentials(judge: Judge, tmp_path: P
     printing = (
         *("git diff", "git log -p", "git grep x", "git show HEAD", "git cat-file -p HEAD", "git stash show -p"),
         *("git status -v", "git status -vv", "git status --verbose", "git log --check", "git log -1W"),
-        *("git reflog --check", "git log --word-diff-regex=.", "git log --submodule=diff"),
+        *("git reflog --check", "git log --word-diff-regex=.", "git log --submodule=log"),
     )
     quiet = (
         "git status",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from ollm_tui.core.shell.short_program import ProgramRun, run_program
 SECONDS = 30.0
 """How long a formatter may take for one file."""
 _MOST_SAID = 1_000
+MOST_CONFIGURATIONS = 100
+"""Configurations that are looked at for one file."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,10 @@ class Formatter:
     """Files that say that a project uses it, each with what stands in it."""
     runs_project_code: bool = False
     """Its configuration and plugins are programs of the project."""
+    reads: tuple[str, ...] = ()
+    """Names of the files that configure it, in any directory above a formatted file."""
+    extends: Callable[[Path], Sequence[str]] = lambda path: ()
+    """Returns what one of them takes over, as paths from where it lies."""
     chosen_by: tuple[str, ...] = ()
     """Files by which a project says which program runs under its name, one of its own for instance."""
 
@@ -43,6 +50,24 @@ class FormatterCall:
     formatter: Formatter
     program: Path
     own: bool
+
+
+def _extended_by_ruff(path: Path) -> Sequence[str]:
+    try:
+        settings = tomllib.loads((read_file(os.fsencode(path), 200_000) or b"").decode())
+    except (ValueError, RecursionError):
+        return ()  # nor does ruff go on
+    if path.name == "pyproject.toml":
+        tool = settings.get("tool")
+        settings = tool.get("ruff") if isinstance(tool, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    extended = settings.get("extend") if isinstance(settings, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return (extended,) if isinstance(extended, str) else ()
+
+
+def _extended_by_biome(path: Path) -> Sequence[str]:
+    text = (read_file(os.fsencode(path), 200_000) or b"").decode("utf-8", "replace")
+    lists = re.findall(r'"extends"\s*:\s*(\[[^\]]*\]|"[^"]*")', text)
+    return [each for found in lists for each in re.findall(r'"([^"]*)"', found) if each.startswith((".", "/"))]
 
 
 _PRETTIER = (
@@ -57,18 +82,23 @@ FORMATTERS = (
         lambda path: ["format", "--no-cache", "--stdin-filename", str(path), "-"],
         (".py", ".pyi"),
         (("pyproject.toml", "[tool.ruff"), ("ruff.toml", ""), (".ruff.toml", "")),
+        reads=("pyproject.toml", "ruff.toml", ".ruff.toml"),
+        extends=_extended_by_ruff,
     ),
     Formatter(
         "black",
         lambda path: ["--quiet", "--stdin-filename", str(path), "-"],
         (".py", ".pyi"),
         (("pyproject.toml", "[tool.black"),),
+        reads=("pyproject.toml",),
     ),
     Formatter(
         "biome",
         lambda path: ["format", f"--stdin-file-path={path}"],
         (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".json", ".css", ".graphql"),
         (("biome.json", ""), ("biome.jsonc", "")),
+        reads=("biome.json", "biome.jsonc", ".editorconfig"),
+        extends=_extended_by_biome,
     ),
     Formatter("prettier", lambda path: [f"--stdin-filepath={path}"], _PRETTIER, runs_project_code=True),
     Formatter("gofmt", lambda path: [], (".go",)),
@@ -76,10 +106,16 @@ FORMATTERS = (
         "rustfmt",
         lambda path: ["--emit", "stdout", "--quiet", "--edition", _edition(path)],
         (".rs",),
+        reads=("rustfmt.toml", ".rustfmt.toml", "Cargo.toml"),
         chosen_by=("rust-toolchain.toml", "rust-toolchain"),
     ),
-    Formatter("clang-format", lambda path: [f"--assume-filename={path}"], _C),
-    Formatter("shfmt", lambda path: ["--filename", str(path)], (".sh", ".bash")),
+    Formatter(
+        "clang-format",
+        lambda path: [f"--assume-filename={path}"],
+        _C,
+        reads=(".clang-format", "_clang-format", ".clang-format-ignore"),
+    ),
+    Formatter("shfmt", lambda path: ["--filename", str(path)], (".sh", ".bash"), reads=(".editorconfig",)),
 )
 """Of several for one ending the one that the project configures, else the first that is there."""
 
@@ -100,6 +136,21 @@ def find_formatter(path: Path, root: Path) -> FormatterCall:
         f"{known} is not installed: it is looked for in .venv and node_modules of the project and on PATH. "
         "Ask the person to install it."
     )
+
+
+def configurations(formatter: Formatter, path: Path, root: Path) -> list[Path]:
+    """Return the files that configure it for a file below `root`, and those they take over; reads them."""
+    waiting = [folder / name for folder in _folders(path, root) for name in formatter.reads]
+    found: dict[Path, None] = {}
+    while waiting and len(found) < MOST_CONFIGURATIONS:
+        each = waiting.pop()
+        unknown = each.parts[1:2] == ("~",)
+        if each not in found and (unknown or os.path.lexists(each)):
+            found[each] = None
+            names = () if unknown else formatter.extends(each)
+            # What a variable stands for there is not known here: such a name counts as one outside.
+            waiting += [Path("/~", name) if "$" in name or name[:1] == "~" else each.parent / name for name in names]
+    return list(found)
 
 
 def _is_configured(formatter: Formatter, path: Path, root: Path) -> bool:

@@ -1,1 +1,0 @@
-"""Formatting code with the formatters a project uses (003)."""
