@@ -17,7 +17,9 @@ from ollm_tui.core.sandbox.engines import bubblewrap
 from ollm_tui.core.sandbox.restricted_thread import ends_what_it_starts
 from tests.core.shell.conftest import alive
 
-JOB = {"name": "shell", "arguments": {"command": "setsid sleep 91 & sleep 92; wait", "background": True}}
+SECONDS = f"91.{os.getpid()}"
+"""No other run's of these tests, which may be on this machine at the same time."""
+JOB = {"name": "shell", "arguments": {"command": f"setsid sleep {SECONDS} & sleep 92; wait", "background": True}}
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
@@ -54,7 +56,7 @@ def test_a_batch_ends_and_names_its_jobs(tmp_path: Path, number: signal.Signals 
     assert batch.returncode == (0 if number is None else 130)
     assert f"ended with this process: j1 (pid {pid}): {JOB['arguments']['command']}" in said
     assert not alive(pid)
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _read(path) == b"sleep\0" + b"91\0"]
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _read(path) == f"sleep\0{SECONDS}\0".encode()]
 
 
 def _read(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -163,16 +164,17 @@ async def test_a_left_job_that_ended_meanwhile_is_told_of_once(workspace: Path) 
 
 
 async def test_quitting_that_ends_jobs_ends_and_names_them_all(workspace: Path) -> None:
+    mine, left = f"95.{os.getpid()}", f"96.{os.getpid()}"  # no other run's of these tests
     script: list[Reply] = [
-        tool_call("shell", command="trap '' TERM; setsid sleep 95 & wait; wait", background=True),
-        tool_call("shell", command="setsid sleep 96 >/dev/null 2>&1 &"),
+        tool_call("shell", command=f"trap '' TERM; setsid sleep {mine} & wait; wait", background=True),
+        tool_call("shell", command=f"setsid sleep {left} >/dev/null 2>&1 &"),
         {"text": "Both up."},
     ]
     async with open_dashboard(workspace, script, options=Options(mode="yolo")) as here:
         await here.send("go")
         await here.wait_for("Both up.")
         await here.pilot.press("ctrl+q")
-        await here.wait_for("setsid sleep 96")
+        await here.wait_for(f"setsid sleep {left}")
         await here.decide("y")
         await wait_until(here.pilot, lambda: bool(here.app.holder.closing_lines))
     assert len(here.app.holder.closing_lines) == 2, here.app.closing_lines
@@ -181,7 +183,7 @@ async def test_quitting_that_ends_jobs_ends_and_names_them_all(workspace: Path) 
     assert not [
         path
         for path in Path("/proc").glob("[0-9]*/cmdline")
-        if _read(path) in (b"sleep\0" + b"95\0", b"sleep\0" + b"96\0")
+        if _read(path) in [f"sleep\0{seconds}\0".encode() for seconds in (mine, left)]
     ]
 
 

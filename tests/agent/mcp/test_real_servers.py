@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,20 @@ from ollm_tui.testing import Answer
 from tests.agent.mcp.test_servers import a_room
 
 
-def from_npm(folder: Path, name: str) -> str:
-    """Return a server's program, installed just now; skip where that cannot be."""
+@pytest.fixture(scope="module")
+def from_npm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The program of a server by its name, installed just now, all with one npm; skip where that cannot be."""
     if os.environ.get("OLLM_TEST_TOOLS") != "1" or shutil.which("npm") is None:
         pytest.skip("npm, or OLLM_TEST_TOOLS=1, is not there")
-    package = f"@modelcontextprotocol/server-{name}"
+    folder = tmp_path_factory.mktemp("npm")
+    packages = [f"@modelcontextprotocol/server-{name}" for name in ("everything", "filesystem")]
     quiet = ["--silent", "--no-fund", "--no-audit", "--ignore-scripts"]
     ran = subprocess.run(
-        ["npm", "install", *quiet, "--prefix", str(folder), package], capture_output=True, text=True, check=False
+        ["npm", "install", *quiet, "--prefix", str(folder), *packages], capture_output=True, text=True, check=False
     )
     if ran.returncode:
-        pytest.skip(f"npm could not install {package}: {ran.stderr[-200:]}")
-    return str(folder / "node_modules" / ".bin" / f"mcp-server-{name}")
+        pytest.skip(f"npm could not install {packages}: {ran.stderr[-200:]}")
+    return lambda name: str(folder / "node_modules" / ".bin" / f"mcp-server-{name}")
 
 
 def git(folder: Path, *words: str) -> str:
@@ -39,8 +42,8 @@ def named(name: str, program: str, *args: str) -> McpServer:
     return settings.servers[name]
 
 
-async def test_server_everything(tmp_path: Path) -> None:
-    server = named("everything", from_npm(tmp_path / "npm", "everything"))
+async def test_server_everything(tmp_path: Path, from_npm: Callable[[str], str]) -> None:
+    server = named("everything", from_npm("everything"))
     async with a_room(tmp_path, server, answers=(Answer(),) * 8) as room:
         await room.servers.join(AbortSignal())
         assert (await room.call("mcp__everything__echo", message="hello")).llm_content == "Echo: hello"
@@ -58,11 +61,10 @@ async def test_server_everything(tmp_path: Path) -> None:
         assert ran.ok and any("of 2" in step for step in steps)
 
 
-async def test_server_filesystem(tmp_path: Path) -> None:
-    program = from_npm(tmp_path / "npm", "filesystem")
+async def test_server_filesystem(tmp_path: Path, from_npm: Callable[[str], str]) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.txt").write_text("content of a")
-    server = named("fs", program, str(tmp_path / "files"))
+    server = named("fs", from_npm("filesystem"), str(tmp_path / "files"))
     async with a_room(tmp_path, server, answers=(Answer(),) * 3) as room:
         await room.servers.join(AbortSignal())
         path = str(tmp_path / "files" / "a.txt")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, ToolRegistry, ToolResult, Workspace
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.execution.options import AutoAnswer, ExecutorOptions
-from ollm_tui.core.files.journal import SCHEMA, Entry
+from ollm_tui.core.files.journal import SCHEMA, Entry, EntryState
 from ollm_tui.core.files.journal_text import changes_since, diff_of, title_of
 from ollm_tui.core.files.journal_undo import Outcome, Step, Undo, open_undo, whole_entries
 from ollm_tui.core.files.trash import Trash
@@ -392,8 +392,8 @@ async def test_what_a_job_changes_is_recorded_when_it_ends_and_nothing_twice(tmp
             await asyncio.sleep(0.01)
         await room.call("write_file", path="own.txt", content="own\n")
         await room.call("write_file", path="go", content="")
-        while not any("(in the background)" in entry.title for entry in room.entries):
-            await asyncio.sleep(0.02)
+        while not any("(in the background)" in one.title and one.state is EntryState.DONE for one in room.entries):
+            await asyncio.sleep(0.02)  # an entry is opened first, and has its changes once it is done
         job = room.entries[-1]
         assert job.turn == "t1" and {change.place.relative for change in job.changes} >= {"b.txt", "c.txt"}
         assert not {"own.txt", "go"} & {change.place.relative for change in job.changes}

@@ -145,7 +145,8 @@ def test_wide_encodings_and_marks_are_kept(before: str, after: str, target: str,
 def test_the_opposite_edit_gives_the_file_back(before: str, target: str, replacement: str, after: str) -> None:
     before, target, replacement, after = map(lf, (before, target, replacement, after))
     content, changed = before + target + after, before + replacement + after
-    assume(target != replacement and occurrences(content, target) == 1 and occurrences(changed, replacement) == 1)
+    assume(target and replacement and target != replacement)  # of a lone carriage return nothing is left
+    assume(occurrences(content, target) == 1 and occurrences(changed, replacement) == 1)
     with new_room() as room:
         room.write("f", content)
         edit(room, (target, replacement))
