@@ -1,7 +1,9 @@
-"""The children of a test's process, looked at while some of them end."""
+"""The children of a test's process and what they started, looked at while some of them end."""
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,14 @@ def children_that(
             if fit(" ".join(child.cmdline())):
                 found.append(child)
     return found
+
+
+def wait_until_none_runs(command: str, seconds: float = 20.0) -> None:
+    """Wait until no process of the machine has this in its command line: what was killed takes a moment to be gone."""
+    until = time.monotonic() + seconds
+    while running := subprocess.run(["pgrep", "-af", command], capture_output=True, text=True, check=False).stdout:
+        assert time.monotonic() < until, f"still there: {running}"
+        time.sleep(0.02)
 
 
 def own_children() -> set[str]:

@@ -2,7 +2,7 @@
 
     python -P tests/suite.py [ARGUMENTS OF PYTEST]
 
-The first run is spread over six workers, the second runs only what failed, one test after the other. The exit code is
+The first run is spread over four workers, the second runs only what failed, one test after the other. The exit code is
 0 if everything passed in the end. A run that did not get through (a file that cannot be collected, no test at all, an
 early stop) has its own exit code and is not repeated, since nobody knows what the rest would have done.
 """
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-SPREAD = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
-"""Three times the cores: most tests wait for processes and terminals two thirds of their time. The order is `conftest`'s: slow files first."""
+SPREAD = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+"""Twice the cores: many tests wait for processes and terminals. The order is `conftest`'s: slow files first."""
 ALONE = ("-n", "0", "--dist", "no", "--last-failed")
 MOST_REPEATED = 50
 """More failures than this are no coincidence, and repeating them would take longer than the suite."""

@@ -21,6 +21,7 @@ from ollm_tui.core.sandbox.restricted_thread import ends_what_it_starts
 from ollm_tui.core.tools.run_code import RUN_CODE, RunCodeData
 from tests.core.sandbox.work_room import Room
 from tests.core.tools import file_calls
+from tests.processes import wait_until_none_runs
 
 works = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
 MODES = [SandboxMode(engine.name) for engine in WORK_ENGINES if not work_report(engine).problem]
@@ -97,4 +98,4 @@ def test_what_left_twice_with_nothing_and_ignores_every_signal_ends_with_the_cod
     call = RUN_CODE.create_invocation({"language": "bash", "code": code, "timeout": 1}, context)
     result = asyncio.run(call.execute(AbortController().signal))
     assert isinstance(result.data, RunCodeData) and result.data.exit_code is None
-    assert not subprocess.run(["pgrep", "-f", f"sleep {seconds}"], capture_output=True, check=False).stdout
+    wait_until_none_runs(f"sleep {seconds}")

@@ -43,6 +43,7 @@ from ollm_tui.runtime.configuration import configure
 from ollm_tui.runtime.core import audit_entry
 from ollm_tui.testing import Answer, answer_confirmations
 from tests.core.sandbox.work_room import IDENTITY, TCP, Room
+from tests.processes import wait_until_none_runs
 
 pytestmark = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
 
@@ -62,8 +63,7 @@ def test_no_descriptor_and_no_private_folder_remain(room: Room, monkeypatch: pyt
 def test_what_left_its_session_ends_with_the_cage(room: Room) -> None:
     code, _ = room.run("(setsid sleep 4242.5 &) ; true")
     assert code == 0
-    running = subprocess.run(["pgrep", "-f", "sleep 4242.5"], capture_output=True, check=False)
-    assert not running.stdout
+    wait_until_none_runs("sleep 4242.5")
 
 
 def test_a_worktree_is_read_and_its_repository_not_written(room: Room) -> None:

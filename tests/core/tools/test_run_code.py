@@ -18,6 +18,7 @@ from ollm_tui.core.sandbox import engines
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.tools.run_code import RUN_CODE, RunCodeData
 from tests.core.tools.file_calls import Room
+from tests.processes import wait_until_none_runs
 
 caged = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
 
@@ -130,7 +131,7 @@ def test_time_runs_out_and_nothing_stays(room: Room) -> None:
     result = run(room, "bash", "echo before; setsid sleep 4444.5 & sleep 4444.5", timeout=1)
     assert result.error is not None and result.error.type == "ShellTimeoutError"
     assert data(result).exit_code is None and data(result).stdout == "before\n"
-    assert not subprocess.run(["pgrep", "-f", "sleep 4444.5"], capture_output=True, check=False).stdout
+    wait_until_none_runs("sleep 4444.5")
 
 
 @caged
