@@ -22,7 +22,7 @@ def _install(session: nox.Session, *more: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the whole suite on six workers; what fails runs once more by itself and is listed as FLAKY if it passes.
+    """Run the whole suite on four workers; what fails runs once more by itself and is listed as FLAKY if it passes.
 
     Tests of optional parts skip with their name where the part is missing.
     """
