@@ -22,7 +22,7 @@ from ollm_tui.tui.values import (
     SessionStatus,
     UnfinishedWork,
 )
-from tests.tui.pilot import agents_command, question, stage, todo, wait_until
+from tests.tui.pilot import SHELL, agents_command, question, stage, terminal_of, todo, wait_until
 
 
 async def test_the_wide_layout_shows_every_pane_at_once() -> None:
@@ -308,3 +308,16 @@ async def test_what_is_told_covers_neither_the_draft_nor_the_queue(size: tuple[i
         await wait_until(here.pilot, lambda: "A notice" in here.text)
         assert ("word " * 14).rstrip() in here.text
         assert size[0] < 100 or "Queue (1)" in here.text
+
+
+async def test_the_terminal_grows_and_shrinks_by_keys_behind_the_prefix() -> None:
+    async with stage() as here:
+        await terminal_of(here, SHELL)
+        term = here.app.dashboard.term
+        before = term.region.height
+        await here.burst("ctrl+right_square_bracket", "plus", "plus", "plus")
+        await wait_until(here.pilot, lambda: term.region.height > before + 2)
+        grown = term.region.height
+        await here.burst("minus", "minus", "escape")
+        await wait_until(here.pilot, lambda: before < term.region.height < grown)
+        assert here.app.dashboard.chat.region.bottom <= term.region.y
