@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ShellExecutionFailed
@@ -58,10 +59,13 @@ def _extended_by_ruff(path: Path) -> Sequence[str]:
     except (ValueError, RecursionError):
         return ()  # nor does ruff go on
     if path.name == "pyproject.toml":
-        tool = settings.get("tool")
-        settings = tool.get("ruff") if isinstance(tool, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    extended = settings.get("extend") if isinstance(settings, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        settings = _table(_table(settings.get("tool")).get("ruff"))
+    extended = settings.get("extend")
     return (extended,) if isinstance(extended, str) else ()
+
+
+def _table(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}  # TOML's keys are strings
 
 
 def _extended_by_biome(path: Path) -> Sequence[str]:

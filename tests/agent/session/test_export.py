@@ -123,7 +123,7 @@ def test_commands_are_recorded_and_play_in_any_player(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     script = tmp_path / "script.json"
-    lines = "printf 'one\\n'; sleep 0.2; printf '\\303'; sleep 0.1; printf '\\251 \\377\\n'"
+    lines = "printf 'one\\n'; sleep 1; printf '\\303'; sleep 0.1; printf '\\251 \\377\\n'"
     calls = [{"name": "shell", "arguments": {"command": command}} for command in (lines, "echo second; echo 3 >&2")]
     script.write_text(json.dumps([{"text": "", "toolCalls": calls}, {"text": "done"}]))
     arguments = ["run", "go", "-C", str(tmp_path), "--provider", "scripted", "--script", str(script), "--mode", "yolo"]

@@ -23,7 +23,7 @@ from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import Mode, PolicyConfig, PolicyRule
 from ollm_tui.testing import Answer, answer_confirmations
 
-ALLOWED = PolicyConfig(rules=[PolicyRule(tool="write_file", action="allow"), PolicyRule(tool="ls", action="allow")])  # type: ignore[arg-type]
+ALLOWED = PolicyConfig(rules=[PolicyRule(tool="write_file", action="allow"), PolicyRule(tool="ls", action="allow")])  # type: ignore[arg-type]  # words as in the file
 
 
 @dataclass

@@ -29,7 +29,7 @@ class Room:
         return await self.executor.execute(name, arguments)  # type: ignore[arg-type]  # plain JSON
 
     async def asks(self, name: str, **arguments: object) -> bool:
-        return (await self.executor.explain(name, arguments)).decision is Decision.ASK  # type: ignore[arg-type]
+        return (await self.executor.explain(name, arguments)).decision is Decision.ASK  # type: ignore[arg-type]  # plain JSON
 
 
 @pytest.fixture

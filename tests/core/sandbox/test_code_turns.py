@@ -45,7 +45,7 @@ async def test_code_waits_for_a_command_in_the_background_that_was_judged_before
         monkeypatch.setattr(look, "works", lambda: False)
     started = await executor.execute("shell", {"command": "sleep 1; cat x.txt", "background": True})
     assert started.ok and started.data is not None
-    job = started.data.id  # type: ignore[union-attr]
+    job = started.data.id  # type: ignore[union-attr]  # a job's data
     swapped = await executor.execute("run_code", {**SWAP})
     assert swapped.ok and "swapped" in swapped.llm_content
     output = await executor.execute("shell_output", {"id": job})
@@ -62,7 +62,7 @@ async def test_code_does_not_run_where_such_a_command_does_not_end(
     refused = await executor.execute("run_code", {**SWAP})
     assert refused.error is not None and "still running" in refused.error.message
     assert not (tmp_path / "x.txt").is_symlink()
-    await executor.execute("shell_kill", {"id": job.id})  # type: ignore[union-attr]
+    await executor.execute("shell_kill", {"id": job.id})  # type: ignore[union-attr]  # a job's data
     monkeypatch.setattr(code_turns, "WAIT_SECONDS", 10)
     assert (await executor.execute("run_code", {**SWAP})).ok
 
@@ -112,6 +112,6 @@ async def test_a_path_leads_where_it_led_when_the_call_was_judged(
 ) -> None:
     (tmp_path / "plain").write_text("plain\n")
     with swapping(tmp_path):
-        texts = [(await executor.execute(name, arguments)).for_model() for _ in range(80)]  # type: ignore[arg-type]
+        texts = [(await executor.execute(name, arguments)).for_model() for _ in range(80)]  # type: ignore[arg-type]  # plain JSON
     assert not any("SECRET" in text for text in texts)
     assert any("plain" in text for text in texts)

@@ -176,7 +176,7 @@ def test_both_engines_give_the_same_lines_in_the_same_order(
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             if r"\b" in pattern:  # the edge of a word is ASCII's for RE2, which finds `ab` in `ºab`
-                content = "".join(filter(str.isascii, content))  # noqa: PLW2901
+                content = "".join(filter(str.isascii, content))  # noqa: PLW2901  # written below instead of it
             try:
                 write(Path(folder), {name: content})
             except OSError:
